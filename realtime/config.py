@@ -1,0 +1,215 @@
+"""Every knob of the service: defaults < TOML file < environment (`SPEECH_SECTION__FIELD`) < `--set section.field=value`.
+
+Resolved once into a frozen `ServiceConfig`; nothing else in the project reads the environment.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from realtime.errors import ConfigError
+
+ENV_PREFIX = "SPEECH_"
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all sections: immutable, and a typo is an error."""
+
+
+class GatewayConfig(_Section, frozen=True, kw_only=True):
+    """The listening side.
+
+    Attributes:
+        host: Address to bind; the default accepts only this machine.
+        port: TCP port; 0 takes a free one, which the log names.
+        api_keys: Accepted credentials; empty accepts everyone who can reach the port.
+        allowed_origins: Browser origins that may open a socket besides pages served from this host itself.
+        max_sessions: Open sockets at once.
+        max_contexts: Open contexts per session at most.
+        max_message_bytes: Largest client message.
+        max_text_chars: Longest text of one context.
+        hello_timeout_s: Time to send `hello`.
+        text_timeout_s: How long a context may stay open without new text, flush or end while it has nothing to speak.
+        max_unsent_bytes: Audio held for a connection whose socket does not take it.
+        slow_reader_timeout_s: How long a connection may refuse data before it is closed.
+        ping_interval_s: Keep-alive period of the WebSocket itself.
+        drain_timeout_s: After SIGTERM, how long open contexts may finish.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8765
+    api_keys: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    max_sessions: Count = 1024
+    max_contexts: Count = 16
+    max_message_bytes: Annotated[int, Meta(ge=1024)] = 256 * 1024
+    max_text_chars: Count = 100_000
+    hello_timeout_s: Positive = 5.0
+    text_timeout_s: Positive = 120.0
+    max_unsent_bytes: Annotated[int, Meta(ge=4096)] = 1024 * 1024
+    slow_reader_timeout_s: Positive = 20.0
+    ping_interval_s: Positive = 20.0
+    drain_timeout_s: Annotated[float, Meta(ge=0)] = 10.0
+
+
+class TextConfig(_Section, frozen=True, kw_only=True):
+    """The text front end.
+
+    Attributes:
+        first_min_chars: The first segment is released at the first clause or word boundary past this many characters.
+        max_segment_chars: Longer sentences are cut at a clause, else at a word.
+        workers: Threads that normalise and phonemise.
+    """
+
+    first_min_chars: Annotated[int, Meta(ge=1, le=1000)] = 40
+    max_segment_chars: Annotated[int, Meta(ge=40, le=2000)] = 240
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+
+
+class EngineConfig(_Section, frozen=True, kw_only=True):
+    """The generation loop.
+
+    Attributes:
+        device: `auto` takes CUDA where present.
+        dtype: `auto` is float32 on the CPU and bfloat16 on CUDA.
+        threads: Torch threads of the loop; one, because a second one on a busy core costs more than it brings.
+        compile: `auto` uses the compiled CPU path where a C++ compiler is at hand, `required` fails without, `off` never.
+        max_streams: Sequences that generate at once.
+        max_waiting: Requests that may wait for a slot; beyond it a request is refused.
+        block_size: Tokens per KV block.
+        kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the trained length.
+        max_step_tokens: Tokens per step, prefill and decode together.
+        max_unheard_s: A stream this many seconds of audio ahead of what its socket accepted is held back.
+        max_request_s: Longest audio of one request; beyond it the request ends with `length`.
+        codec_thread: Decode audio on a second thread behind a bounded queue.
+        step_deadline_s: A step longer than this is a hang: the engine ends itself and is restarted.
+        start_timeout_s: Time for the engine to become ready.
+        restart_backoff_s: Pause before a restart after a failed start.
+    """
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    threads: Annotated[int, Meta(ge=1, le=256)] = 1
+    compile: Literal["auto", "off", "required"] = "auto"
+    max_streams: Annotated[int, Meta(ge=1, le=4096)] = 32
+    max_waiting: Annotated[int, Meta(ge=0)] = 256
+    block_size: Annotated[int, Meta(ge=1, le=1024)] = 32
+    kv_memory_mib: Annotated[int, Meta(ge=0)] = 0
+    max_step_tokens: Annotated[int, Meta(ge=16)] = 512
+    max_unheard_s: Positive = 20.0
+    max_request_s: Positive = 1800.0
+    codec_thread: bool = True
+    step_deadline_s: Positive = 5.0
+    start_timeout_s: Positive = 120.0
+    restart_backoff_s: Positive = 1.0
+
+
+class VoiceConfig(_Section, frozen=True, kw_only=True):
+    """Which voices there are.
+
+    Attributes:
+        directory: Folder with one sub-folder a voice; empty takes the voices that ship.
+        default: Voice of a session that names none.
+    """
+
+    directory: str = ""
+    default: str = "default"
+
+
+class TelemetryConfig(_Section, frozen=True, kw_only=True):
+    """Logs and metrics.
+
+    Attributes:
+        level: Least severe event that is logged.
+        format: `console` for people, `json` for machines, `auto` by whether standard error is a terminal.
+        audible_dbfs: Level at which a sample counts as audible, in dB relative to full scale.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+    audible_dbfs: Annotated[float, Meta(le=0)] = -45.0
+
+
+class ServiceConfig(_Section, frozen=True, kw_only=True):
+    """All sections."""
+
+    gateway: GatewayConfig = GatewayConfig()
+    text: TextConfig = TextConfig()
+    engine: EngineConfig = EngineConfig()
+    voice: VoiceConfig = VoiceConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
+
+
+def load_config(
+    path: Path | None = None, *, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> ServiceConfig:
+    """Resolve the configuration.
+
+    Args:
+        path: TOML file with one table a section; `None` reads no file.
+        overrides: `section.field=value` strings, strongest; the value is TOML, or a plain string where it is not valid TOML.
+        environment: Where `SPEECH_SECTION__FIELD` is looked up; `None` is the process's own.
+
+    Raises:
+        ConfigError: Naming the file, variable or override and the field.
+    """
+    tree: dict[str, dict[str, Any]] = {}
+    if path is not None:
+        try:
+            tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+    variables = os.environ if environment is None else environment
+    for name, value in sorted(variables.items()):
+        if name.startswith(ENV_PREFIX) and "__" in name:
+            section, field = name.removeprefix(ENV_PREFIX).lower().split("__", 1)
+            _assign(tree, section, field, value, source=name)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        section, dot, field = key.strip().partition(".")
+        if not equals or not dot:
+            raise ConfigError(f"--set {override}: want section.field=value")
+        _assign(tree, section, field, value.strip(), source=f"--set {override}")
+    try:
+        return msgspec.convert(tree, ServiceConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{error}{f' (file {path})' if path else ''}") from error
+
+
+def _assign(tree: dict[str, dict[str, Any]], section: str, field: str, text: str, *, source: str) -> None:
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word, such as a host name
+    table = tree.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source}: `{section}` is not a section")
+    table[field] = value
+
+
+def to_toml(config: ServiceConfig) -> str:
+    """The resolved configuration as a TOML file that `load_config` reads back to an equal value."""
+    lines: list[str] = []
+    for section, table in msgspec.to_builtins(config).items():
+        lines.append(f"[{section}]")
+        lines += [f"{field} = {msgspec.json.encode(value).decode()}" for field, value in table.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def user_cache_dir() -> Path:
+    """Where compiled kernels are kept between starts: XDG_CACHE_HOME, else ~/.cache, with a sub-folder of our own."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "realtime-speech"
+
+
+def compiler_command() -> str | None:
+    """The C++ compiler the user asked for with CXX; `None` lets the kernels look for one."""
+    return os.environ.get("CXX") or None

@@ -1,0 +1,206 @@
+"""Gateway <-> engine: every value that crosses the process boundary. Torch-free; knows neither sockets nor sessions.
+
+A request is one utterance. Its segments are appended to one sequence, so the voice does not restart between sentences.
+Instants (`*_at`) are `Clock.now()` of either process: both read the same machine-wide monotonic clock.
+"""
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["end_of_speech", "cancelled", "length", "guard"]
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", array_like=False):
+    """Base of all messages; msgspec adds the tag that tells them apart."""
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Sampling of one request as the caller wished it; `None` takes the voice's default. See `realtime.wire.Sampling`.
+
+    Attributes:
+        seed: Always decided by the gateway, so that a request can be repeated.
+    """
+
+    seed: int
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+
+class StartRequest(_Message, frozen=True, kw_only=True, tag="start"):
+    """Open a request. It holds no slot until its first segment arrives.
+
+    Attributes:
+        request_id: Chosen by the gateway, never used twice on one link.
+        wants_audio: Whether PCM is decoded and sent.
+        wants_tokens: Whether codes are sent.
+    """
+
+    request_id: int
+    voice: str
+    sampling: SamplingParams
+    wants_audio: bool = True
+    wants_tokens: bool = False
+
+
+class AppendSegment(_Message, frozen=True, kw_only=True, tag="append"):
+    """The next piece of text to speak, as phonemes.
+
+    Attributes:
+        index: 0, 1, 2, ... within the request.
+        phonemes: In the voice's phoneme alphabet.
+    """
+
+    request_id: int
+    index: int
+    phonemes: str
+
+
+class EndText(_Message, frozen=True, kw_only=True, tag="end_text"):
+    """No further segment comes: the request finishes after its last one (at once when it had none)."""
+
+    request_id: int
+
+
+class CancelRequest(_Message, frozen=True, kw_only=True, tag="cancel"):
+    """Free the request before the next step; answered by `Finished(reason="cancelled")`."""
+
+    request_id: int
+
+
+class PlaybackReport(_Message, frozen=True, kw_only=True, tag="playback"):
+    """How far the listener is: the engine bounds its lead by it, so a stalled reader costs no memory.
+
+    Attributes:
+        sent_samples: Samples that the caller's socket has accepted.
+        played_samples: Samples the caller says were heard; `None` where it never said.
+    """
+
+    request_id: int
+    sent_samples: int
+    played_samples: int | None = None
+
+
+class Shutdown(_Message, frozen=True, kw_only=True, tag="shutdown"):
+    """Finish nothing further and exit 0."""
+
+
+ToEngine = StartRequest | AppendSegment | EndText | CancelRequest | PlaybackReport | Shutdown
+
+
+class EngineReady(_Message, frozen=True, kw_only=True, tag="ready"):
+    """Sent once, when the engine is warm."""
+
+    pid: int
+    device: str
+    dtype: str
+    voices: tuple[str, ...]
+    default_voice: str
+    sample_rate_hz: int
+    samples_per_frame: int
+    tokens_per_frame: int
+    tokens_per_second: float
+    max_streams: int
+    num_blocks: int
+    block_size: int
+    is_compiled: bool
+
+
+class OutputChunk(_Message, frozen=True, kw_only=True, tag="chunk"):
+    """New output of one request, in order, without gaps.
+
+    Attributes:
+        first_frame: Frame index of the first frame in this chunk; sample offset = first_frame * samples_per_frame.
+        pcm: s16le mono samples, whole frames; empty unless `wants_audio`.
+        codes: 7 codes a frame, flat; empty unless `wants_tokens`.
+    """
+
+    request_id: int
+    first_frame: int
+    num_frames: int
+    pcm: bytes
+    codes: tuple[int, ...] = ()
+
+
+class SegmentSpoken(_Message, frozen=True, kw_only=True, tag="spoken"):
+    """All output of segment `index` has been sent; it ends before frame `end_frame` of the request."""
+
+    request_id: int
+    index: int
+    end_frame: int
+
+
+class EngineTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request's time went inside the engine.
+
+    Attributes:
+        first_segment_at: When the first segment reached the scheduler; `None` if none did.
+        scheduled_at: When a slot was given; `None` if never.
+        first_token_at: When the first speech token was committed; `None` if never.
+        last_token_at: When the last speech token was committed; `None` if never.
+        starved_s: Time in a slot waiting for the next segment's text.
+        parked_s: Time in a slot but held back because the listener is far behind.
+        freed_at: When slot and blocks were free again.
+    """
+
+    first_segment_at: float | None = None
+    scheduled_at: float | None = None
+    first_token_at: float | None = None
+    last_token_at: float | None = None
+    starved_s: float = 0.0
+    parked_s: float = 0.0
+    freed_at: float
+
+
+class Finished(_Message, frozen=True, kw_only=True, tag="finished"):
+    """Last message of a request that did not fail.
+
+    Attributes:
+        num_tokens: Speech tokens generated, END_OF_SPEECH not counted.
+        num_frames: Frames sent.
+    """
+
+    request_id: int
+    reason: FinishReason
+    num_tokens: int
+    num_frames: int
+    timings: EngineTimings
+
+
+class Failed(_Message, frozen=True, kw_only=True, tag="failed"):
+    """Last message of a request that failed; `code` is a `SpeechError` code. Its slot is free."""
+
+    request_id: int
+    code: str
+    message: str
+    retry_after_s: float | None = None
+
+
+class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
+    """Sent about twice a second, also when idle: load for admission, and the engine's heartbeat.
+
+    Attributes:
+        num_tokens_total: Speech tokens generated since the start.
+        num_steps_total: Steps run since the start.
+        step_s: Smoothed duration of one decode step with the present batch; 0 when idle.
+        codec_s: Smoothed codec time of one frame batch; 0 when idle.
+        resident_bytes: Memory of the engine process.
+    """
+
+    at: float
+    num_running: int
+    num_waiting: int
+    max_streams: int
+    free_blocks: int
+    num_blocks: int
+    num_tokens_total: int
+    num_steps_total: int
+    step_s: float
+    codec_s: float
+    resident_bytes: int
+
+
+FromEngine = EngineReady | OutputChunk | SegmentSpoken | Finished | Failed | CapacityReport

@@ -1,0 +1,1 @@
+"""Stand-ins shared by the tests, one file a stand-in."""
