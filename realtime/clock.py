@@ -1,4 +1,5 @@
-"""Time as a dependency: the one module that reads the clock, so that everything else can be tested without sleeping."""
+"""Time as a dependency: the one module that reads the clock, so that everything else can be tested
+without sleeping."""
 
 import time
 from typing import Protocol
@@ -8,7 +9,8 @@ class Clock(Protocol):
     """A source of monotonic instants, comparable between the processes of one machine."""
 
     def now(self) -> float:
-        """Seconds on a monotonic clock whose zero is arbitrary but shared by this machine's processes."""
+        """Seconds on a monotonic clock whose zero is arbitrary but shared by this machine's
+        processes."""
         ...
 
 

@@ -1,4 +1,5 @@
-"""Every knob of the service: defaults < TOML file < environment (`SPEECH_SECTION__FIELD`) < `--set section.field=value`.
+"""Every knob of the service: defaults < TOML file < environment (`SPEECH_SECTION__FIELD`) < `--set
+section.field=value`.
 
 Resolved once into a frozen `ServiceConfig`; nothing else in the project reads the environment.
 """
@@ -7,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Meta
@@ -30,13 +31,15 @@ class GatewayConfig(_Section, frozen=True, kw_only=True):
         host: Address to bind; the default accepts only this machine.
         port: TCP port; 0 takes a free one, which the log names.
         api_keys: Accepted credentials; empty accepts everyone who can reach the port.
-        allowed_origins: Browser origins that may open a socket besides pages served from this host itself.
+        allowed_origins: Browser origins that may open a socket besides pages served from this host
+            itself.
         max_sessions: Open sockets at once.
         max_contexts: Open contexts per session at most.
         max_message_bytes: Largest client message.
         max_text_chars: Longest text of one context.
         hello_timeout_s: Time to send `hello`.
-        text_timeout_s: How long a context may stay open without new text, flush or end while it has nothing to speak.
+        text_timeout_s: How long a context may stay open without new text, flush or end while it has
+            nothing to speak.
         max_unsent_bytes: Audio held for a connection whose socket does not take it.
         slow_reader_timeout_s: How long a connection may refuse data before it is closed.
         ping_interval_s: Keep-alive period of the WebSocket itself.
@@ -63,7 +66,8 @@ class TextConfig(_Section, frozen=True, kw_only=True):
     """The text front end.
 
     Attributes:
-        first_min_chars: The first segment is released at the first clause or word boundary past this many characters.
+        first_min_chars: The first segment is released at the first clause or word boundary past
+            this many characters.
         max_segment_chars: Longer sentences are cut at a clause, else at a word.
         workers: Threads that normalise and phonemise.
     """
@@ -79,14 +83,18 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     Attributes:
         device: `auto` takes CUDA where present.
         dtype: `auto` is float32 on the CPU and bfloat16 on CUDA.
-        threads: Torch threads of the loop; one, because a second one on a busy core costs more than it brings.
-        compile: `auto` uses the compiled CPU path where a C++ compiler is at hand, `required` fails without, `off` never.
+        threads: Torch threads of the loop; one, because a second one on a busy core costs more than
+            it brings.
+        compile: `auto` uses the compiled CPU path where a C++ compiler is at hand, `required` fails
+            without, `off` never.
         max_streams: Sequences that generate at once.
         max_waiting: Requests that may wait for a slot; beyond it a request is refused.
         block_size: Tokens per KV block.
-        kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the trained length.
+        kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the
+            trained length.
         max_step_tokens: Tokens per step, prefill and decode together.
-        max_unheard_s: A stream this many seconds of audio ahead of what its socket accepted is held back.
+        max_unheard_s: A stream this many seconds of audio ahead of what its socket accepted is held
+            back.
         max_request_s: Longest audio of one request; beyond it the request ends with `length`.
         codec_thread: Decode audio on a second thread behind a bounded queue.
         step_deadline_s: A step longer than this is a hang: the engine ends itself and is restarted.
@@ -128,7 +136,8 @@ class TelemetryConfig(_Section, frozen=True, kw_only=True):
 
     Attributes:
         level: Least severe event that is logged.
-        format: `console` for people, `json` for machines, `auto` by whether standard error is a terminal.
+        format: `console` for people, `json` for machines, `auto` by whether standard error is a
+            terminal.
         audible_dbfs: Level at which a sample counts as audible, in dB relative to full scale.
     """
 
@@ -148,19 +157,23 @@ class ServiceConfig(_Section, frozen=True, kw_only=True):
 
 
 def load_config(
-    path: Path | None = None, *, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    path: Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> ServiceConfig:
     """Resolve the configuration.
 
     Args:
         path: TOML file with one table a section; `None` reads no file.
-        overrides: `section.field=value` strings, strongest; the value is TOML, or a plain string where it is not valid TOML.
+        overrides: `section.field=value` strings, strongest; the value is TOML, or a plain string
+            where it is not valid TOML.
         environment: Where `SPEECH_SECTION__FIELD` is looked up; `None` is the process's own.
 
     Raises:
         ConfigError: Naming the file, variable or override and the field.
     """
-    tree: dict[str, dict[str, Any]] = {}
+    tree: dict[str, Any] = {}
     if path is not None:
         try:
             tree = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -183,7 +196,7 @@ def load_config(
         raise ConfigError(f"{error}{f' (file {path})' if path else ''}") from error
 
 
-def _assign(tree: dict[str, dict[str, Any]], section: str, field: str, text: str, *, source: str) -> None:
+def _assign(tree: dict[str, Any], section: str, field: str, text: str, *, source: str) -> None:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -191,7 +204,7 @@ def _assign(tree: dict[str, dict[str, Any]], section: str, field: str, text: str
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"{source}: `{section}` is not a section")
-    table[field] = value
+    cast(dict[str, Any], table)[field] = value
 
 
 def to_toml(config: ServiceConfig) -> str:
@@ -199,13 +212,16 @@ def to_toml(config: ServiceConfig) -> str:
     lines: list[str] = []
     for section, table in msgspec.to_builtins(config).items():
         lines.append(f"[{section}]")
-        lines += [f"{field} = {msgspec.json.encode(value).decode()}" for field, value in table.items()]
+        lines += [
+            f"{field} = {msgspec.json.encode(value).decode()}" for field, value in table.items()
+        ]
         lines.append("")
     return "\n".join(lines)
 
 
 def user_cache_dir() -> Path:
-    """Where compiled kernels are kept between starts: XDG_CACHE_HOME, else ~/.cache, with a sub-folder of our own."""
+    """Where compiled kernels are kept between starts: XDG_CACHE_HOME, else ~/.cache, with a
+    sub-folder of our own."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "realtime-speech"
 

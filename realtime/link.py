@@ -1,10 +1,13 @@
 """Bounded duplex of messages between gateway and engine, over one connected Unix stream socket.
 
-A frame is a little-endian u32 length and a msgpack body. Both ends bound what they hold: a full side makes the other wait,
-down to the kernel's socket buffer; nothing is dropped. `AsyncLink` serves the gateway's event loop, `ThreadLink` the engine's
+A frame is a little-endian u32 length and a msgpack body. Both ends bound what they hold: a full
+side makes the other wait,
+down to the kernel's socket buffer; nothing is dropped. `AsyncLink` serves the gateway's event loop,
+`ThreadLink` the engine's
 loop thread; a socketpair joins them across processes and inside one (tests), with the same code.
 """
 
+import contextlib
 import queue
 import socket
 import struct
@@ -30,7 +33,10 @@ class LinkClosedError(ConnectionError):
 def _frame(message: ToEngine | FromEngine) -> bytes:
     body = _ENCODER.encode(message)
     if len(body) > MAX_FRAME_BYTES:
-        raise ValueError(f"{type(message).__name__} of {len(body)} bytes exceeds the link's limit of {MAX_FRAME_BYTES}")
+        raise ValueError(
+            f"{type(message).__name__} of {len(body)} bytes exceeds the link's limit of
+            {MAX_FRAME_BYTES}"
+        )
     return _LENGTH.pack(len(body)) + body
 
 
@@ -42,7 +48,8 @@ class _FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Any]:
-        """Messages completed by `data`. A frame over the limit or a body of another kind raises `LinkClosedError`."""
+        """Messages completed by `data`. A frame over the limit or a body of another kind raises
+        `LinkClosedError`."""
         self._buffer += data
         messages: list[Any] = []
         start = 0
@@ -54,7 +61,9 @@ class _FrameReader:
             if len(self._buffer) < end:
                 break
             try:
-                messages.append(self._decoder.decode(memoryview(self._buffer)[start + _LENGTH.size : end]))
+                messages.append(
+                    self._decoder.decode(memoryview(self._buffer)[start + _LENGTH.size : end])
+                )
             except msgspec.DecodeError as error:
                 raise LinkClosedError(f"undecodable frame on the link: {error}") from error
             start = end
@@ -98,7 +107,11 @@ class AsyncLink:
         while not self._ready:
             try:
                 data = await self._stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            except (
+                anyio.EndOfStream,
+                anyio.BrokenResourceError,
+                anyio.ClosedResourceError,
+            ) as error:
                 raise LinkClosedError("the engine closed the link") from error
             self._ready = self._reader.feed(data)
             self._ready.reverse()
@@ -110,15 +123,23 @@ class AsyncLink:
 
 
 class ThreadLink:
-    """The engine's end: `send` and `receive` for one loop thread; two helper threads do the socket work.
+    """The engine's end: `send` and `receive` for one loop thread; two helper threads do the socket
+    work.
 
     Args:
         sock: A connected Unix stream socket; owned from here on.
         capacity: Messages held in each direction before the sender waits.
-        on_closed: Called once from the reader thread when the other end is gone, even while the loop thread is busy.
+        on_closed: Called once from the reader thread when the other end is gone, even while the
+            loop thread is busy.
     """
 
-    def __init__(self, sock: socket.socket, *, capacity: int = 4096, on_closed: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        capacity: int = 4096,
+        on_closed: Callable[[], None] | None = None,
+    ) -> None:
         self._sock = sock
         self._inbox: queue.Queue[ToEngine | None] = queue.Queue(capacity)
         self._outbox: queue.Queue[bytes | None] = queue.Queue(capacity)
@@ -149,14 +170,17 @@ class ThreadLink:
                     continue
 
     def receive(self, timeout_s: float) -> list[ToEngine]:
-        """Every message that has arrived; waits up to `timeout_s` seconds for the first one (0 does not wait).
+        """Every message that has arrived; waits up to `timeout_s` seconds for the first one (0 does
+        not wait).
 
         Raises:
             LinkClosedError: The gateway is gone and everything it sent has been received.
         """
         messages: list[ToEngine] = []
         try:
-            message = self._inbox.get(block=timeout_s > 0, timeout=timeout_s if timeout_s > 0 else None)
+            message = self._inbox.get(
+                block=timeout_s > 0, timeout=timeout_s if timeout_s > 0 else None
+            )
             while message is not None:
                 messages.append(message)
                 message = self._inbox.get_nowait()
@@ -174,10 +198,8 @@ class ThreadLink:
             self._outbox.put(None)
             self._threads[1].join(timeout=5.0)
         self._closed.set()
-        try:
+        with contextlib.suppress(OSError):  # already disconnected by the other end
             self._sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # already disconnected by the other end
         self._sock.close()
 
     def _read(self) -> None:

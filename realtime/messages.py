@@ -1,6 +1,8 @@
-"""Gateway <-> engine: every value that crosses the process boundary. Torch-free; knows neither sockets nor sessions.
+"""Gateway <-> engine: every value that crosses the process boundary. Torch-free; knows neither
+sockets nor sessions.
 
-A request is one utterance. Its segments are appended to one sequence, so the voice does not restart between sentences.
+A request is one utterance. Its segments are appended to one sequence, so the voice does not restart
+between sentences.
 Instants (`*_at`) are `Clock.now()` of either process: both read the same machine-wide monotonic clock.
 """
 
@@ -16,7 +18,8 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", array_l
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Sampling of one request as the caller wished it; `None` takes the voice's default. See `realtime.wire.Sampling`.
+    """Sampling of one request as the caller wished it; `None` takes the voice's default. See
+    `realtime.wire.Sampling`.
 
     Attributes:
         seed: Always decided by the gateway, so that a request can be repeated.
@@ -60,7 +63,8 @@ class AppendSegment(_Message, frozen=True, kw_only=True, tag="append"):
 
 
 class EndText(_Message, frozen=True, kw_only=True, tag="end_text"):
-    """No further segment comes: the request finishes after its last one (at once when it had none)."""
+    """No further segment comes: the request finishes after its last one (at once when it had
+    none)."""
 
     request_id: int
 
@@ -72,7 +76,8 @@ class CancelRequest(_Message, frozen=True, kw_only=True, tag="cancel"):
 
 
 class PlaybackReport(_Message, frozen=True, kw_only=True, tag="playback"):
-    """How far the listener is: the engine bounds its lead by it, so a stalled reader costs no memory.
+    """How far the listener is: the engine bounds its lead by it, so a stalled reader costs no
+    memory.
 
     Attributes:
         sent_samples: Samples that the caller's socket has accepted.
@@ -113,7 +118,8 @@ class OutputChunk(_Message, frozen=True, kw_only=True, tag="chunk"):
     """New output of one request, in order, without gaps.
 
     Attributes:
-        first_frame: Frame index of the first frame in this chunk; sample offset = first_frame * samples_per_frame.
+        first_frame: Frame index of the first frame in this chunk; sample offset = first_frame *
+            samples_per_frame.
         pcm: s16le mono samples, whole frames; empty unless `wants_audio`.
         codes: 7 codes a frame, flat; empty unless `wants_tokens`.
     """
@@ -126,7 +132,8 @@ class OutputChunk(_Message, frozen=True, kw_only=True, tag="chunk"):
 
 
 class SegmentSpoken(_Message, frozen=True, kw_only=True, tag="spoken"):
-    """All output of segment `index` has been sent; it ends before frame `end_frame` of the request."""
+    """All output of segment `index` has been sent; it ends before frame `end_frame` of the
+    request."""
 
     request_id: int
     index: int

@@ -1,6 +1,8 @@
-"""Caller <-> gateway: the `speech.v1` messages and the binary audio frame. Does no I/O and knows no engine.
+"""Caller <-> gateway: the `speech.v1` messages and the binary audio frame. Does no I/O and knows no
+engine.
 
-Text frames hold one JSON object with a `type`; binary frames (server to client only) hold one `AudioFrame`.
+Text frames hold one JSON object with a `type`; binary frames (server to client only) hold one
+`AudioFrame`.
 docs/PROTOCOL.md is the byte-level description; a test checks its examples against this module.
 """
 
@@ -19,11 +21,24 @@ DoneReason = Literal["end_of_speech", "cancelled", "length", "guard", "error"]
 OutputKind = Literal["audio", "tokens"]
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True):
-    """Base of all JSON messages."""
+class _FromClient(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="type",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """Base of the client's messages: an unknown field is a typo and is refused."""
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class _FromServer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Base of the server's messages: a client ignores fields that a later server adds."""
+
+
+class Sampling(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """How the next token is drawn. `None` takes the voice's own default.
 
     Attributes:
@@ -31,8 +46,10 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         top_k: Keep the k likeliest codes; 0 keeps all.
         top_p: Keep the smallest set of codes with at least this probability.
         min_p: Drop codes less likely than this share of the likeliest one.
-        repetition_penalty: Divides the logits of recently drawn codes (same codebook position); 1 is off.
-        seed: Fixes the stream of random numbers; the same seed, text and voice give the same tokens in any company.
+        repetition_penalty: Divides the logits of recently drawn codes (same codebook position); 1
+            is off.
+        seed: Fixes the stream of random numbers; the same seed, text and voice give the same tokens
+            in any company.
     """
 
     temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
@@ -43,7 +60,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: Annotated[int, Meta(ge=0, le=2**53 - 1)] | None = None
 
 
-class Hello(_Message, frozen=True, kw_only=True, tag="hello"):
+class Hello(_FromClient, frozen=True, kw_only=True, tag="hello"):
     """First message of a session: who calls and the defaults of its contexts.
 
     Attributes:
@@ -51,8 +68,10 @@ class Hello(_Message, frozen=True, kw_only=True, tag="hello"):
         voice: Voice name; `None` takes the service's default.
         sampling: Defaults for every context of this session.
         outputs: What the client wants to receive: audio, tokens or both.
-        first_segment_min_chars: Release the first segment at a clause or word boundary once it has this many characters.
-        max_contexts: How many contexts the client wants to hold open at once; the server answers with what it grants.
+        first_segment_min_chars: Release the first segment at a clause or word boundary once it has
+            this many characters.
+        max_contexts: How many contexts the client wants to hold open at once; the server answers
+            with what it grants.
     """
 
     credential: Annotated[str, Meta(max_length=4096)] | None = None
@@ -63,8 +82,9 @@ class Hello(_Message, frozen=True, kw_only=True, tag="hello"):
     max_contexts: Annotated[int, Meta(ge=1, le=1024)] | None = None
 
 
-class Text(_Message, frozen=True, kw_only=True, tag="text"):
-    """A piece of a context's text, joined verbatim to what came before. The first piece opens the context.
+class Text(_FromClient, frozen=True, kw_only=True, tag="text"):
+    """A piece of a context's text, joined verbatim to what came before. The first piece opens the
+    context.
 
     Attributes:
         context: The client's name for the utterance.
@@ -79,32 +99,32 @@ class Text(_Message, frozen=True, kw_only=True, tag="text"):
     sampling: Sampling | None = None
 
 
-class Flush(_Message, frozen=True, kw_only=True, tag="flush"):
+class Flush(_FromClient, frozen=True, kw_only=True, tag="flush"):
     """Speak all text sent so far without waiting for the end of a sentence."""
 
     context: ContextName
 
 
-class End(_Message, frozen=True, kw_only=True, tag="end"):
+class End(_FromClient, frozen=True, kw_only=True, tag="end"):
     """No more text comes for this context; `done` follows its last audio."""
 
     context: ContextName
 
 
-class Cancel(_Message, frozen=True, kw_only=True, tag="cancel"):
+class Cancel(_FromClient, frozen=True, kw_only=True, tag="cancel"):
     """Stop at once. Answered by `cancelled`; no audio of the context follows that answer."""
 
     context: ContextName
 
 
-class Played(_Message, frozen=True, kw_only=True, tag="played"):
+class Played(_FromClient, frozen=True, kw_only=True, tag="played"):
     """The listener has heard the context's first `samples` samples."""
 
     context: ContextName
     samples: Annotated[int, Meta(ge=0)]
 
 
-class Ping(_Message, frozen=True, kw_only=True, tag="ping"):
+class Ping(_FromClient, frozen=True, kw_only=True, tag="ping"):
     """Answered by `pong` with the same `nonce`."""
 
     nonce: Annotated[str, Meta(max_length=128)] = ""
@@ -123,7 +143,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     text_timeout_s: float
 
 
-class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
+class Ready(_FromServer, frozen=True, kw_only=True, tag="ready"):
     """Answer to `hello`."""
 
     session: str
@@ -136,7 +156,7 @@ class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
     limits: Limits
 
 
-class Opened(_Message, frozen=True, kw_only=True, tag="opened"):
+class Opened(_FromServer, frozen=True, kw_only=True, tag="opened"):
     """A context was opened; its audio frames carry `number`. A reused name gets a new number."""
 
     context: str
@@ -145,16 +165,18 @@ class Opened(_Message, frozen=True, kw_only=True, tag="opened"):
     seed: int
 
 
-class Tokens(_Message, frozen=True, kw_only=True, tag="tokens"):
-    """Speech tokens as the codec's codes, flat, 7 a frame, from frame `first_frame` of the context on."""
+class Tokens(_FromServer, frozen=True, kw_only=True, tag="tokens"):
+    """Speech tokens as the codec's codes, flat, 7 a frame, from frame `first_frame` of the context
+    on."""
 
     context: str
     first_frame: int
     codes: tuple[int, ...]
 
 
-class Sentence(_Message, frozen=True, kw_only=True, tag="sentence"):
-    """A sentence's audio is complete: its span in the client's text (code points) and in the context's samples."""
+class Sentence(_FromServer, frozen=True, kw_only=True, tag="sentence"):
+    """A sentence's audio is complete: its span in the client's text (code points) and in the
+    context's samples."""
 
     context: str
     index: int
@@ -164,8 +186,9 @@ class Sentence(_Message, frozen=True, kw_only=True, tag="sentence"):
     end_sample: int
 
 
-class Cancelled(_Message, frozen=True, kw_only=True, tag="cancelled"):
-    """The cancel took effect: no audio of this context follows. `done` follows once its slot is free.
+class Cancelled(_FromServer, frozen=True, kw_only=True, tag="cancelled"):
+    """The cancel took effect: no audio of this context follows. `done` follows once its slot is
+    free.
 
     Attributes:
         samples: Samples sent before the cancel.
@@ -178,7 +201,8 @@ class Cancelled(_Message, frozen=True, kw_only=True, tag="cancelled"):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """One request's figures, in seconds unless the name says otherwise; `None` where the event never came.
+    """One request's figures, in seconds unless the name says otherwise; `None` where the event
+    never came.
 
     See docs/PROTOCOL.md for each definition.
     """
@@ -200,7 +224,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     slot_free_s: float | None = None
 
 
-class Done(_Message, frozen=True, kw_only=True, tag="done"):
+class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
     """Last message of a context.
 
     Attributes:
@@ -215,8 +239,9 @@ class Done(_Message, frozen=True, kw_only=True, tag="done"):
     metrics: Metrics
 
 
-class Error(_Message, frozen=True, kw_only=True, tag="error"):
-    """Something failed. With a `context` only that context is affected; without one the connection closes next."""
+class Error(_FromServer, frozen=True, kw_only=True, tag="error"):
+    """Something failed. With a `context` only that context is affected; without one the connection
+    closes next."""
 
     code: str
     message: str
@@ -225,7 +250,7 @@ class Error(_Message, frozen=True, kw_only=True, tag="error"):
     context: str | None = None
 
 
-class Pong(_Message, frozen=True, kw_only=True, tag="pong"):
+class Pong(_FromServer, frozen=True, kw_only=True, tag="pong"):
     """Answer to `ping`."""
 
     nonce: str = ""
@@ -256,7 +281,12 @@ class AudioFrame(msgspec.Struct, frozen=True):
     def encode(self) -> bytes:
         """Header and samples as one WebSocket binary message."""
         flags = self.FLAG_LAST if self.is_last else 0
-        return self.HEADER.pack(PROTOCOL_VERSION, self.ENCODING_PCM_S16LE, flags, self.number, self.sample_offset) + self.pcm
+        return (
+            self.HEADER.pack(
+                PROTOCOL_VERSION, self.ENCODING_PCM_S16LE, flags, self.number, self.sample_offset
+            )
+            + self.pcm
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> "AudioFrame":
@@ -266,7 +296,10 @@ class AudioFrame(msgspec.Struct, frozen=True):
             ValueError: Too short, of an unknown version or encoding, or half a sample.
         """
         if len(data) < cls.HEADER.size or len(data) % 2:
-            raise ValueError(f"audio frame of {len(data)} bytes: want a {cls.HEADER.size}-byte header and whole samples")
+            raise ValueError(
+                f"audio frame of {len(data)} bytes: want a {cls.HEADER.size}-byte header and whole
+                samples"
+            )
         version, encoding, flags, number, offset = cls.HEADER.unpack_from(data)
         if version != PROTOCOL_VERSION or encoding != cls.ENCODING_PCM_S16LE:
             raise ValueError(f"audio frame of version {version}, encoding {encoding}")
@@ -287,7 +320,8 @@ def decode_client_message(text: str | bytes) -> ClientMessage:
     """Parse a client's text frame.
 
     Raises:
-        msgspec.DecodeError: Not JSON, an unknown `type` or field, or a value out of range (`ValidationError` is a subclass).
+        msgspec.DecodeError: Not JSON, an unknown `type` or field, or a value out of range
+            (`ValidationError` is a subclass).
     """
     return _CLIENT_DECODER.decode(text)
 
