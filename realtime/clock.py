@@ -1,5 +1,6 @@
 """Time as a dependency: the one module that reads the clock, so that everything else can be tested
-without sleeping."""
+without sleeping.
+"""
 
 import time
 from typing import Protocol
@@ -10,7 +11,8 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds on a monotonic clock whose zero is arbitrary but shared by this machine's
-        processes."""
+        processes.
+        """
         ...
 
 

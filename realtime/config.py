@@ -221,7 +221,8 @@ def to_toml(config: ServiceConfig) -> str:
 
 def user_cache_dir() -> Path:
     """Where compiled kernels are kept between starts: XDG_CACHE_HOME, else ~/.cache, with a
-    sub-folder of our own."""
+    sub-folder of our own.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "realtime-speech"
 

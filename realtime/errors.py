@@ -1,9 +1,8 @@
 """Every error a caller can meet, with its stable wire code and WebSocket close code.
 
 `RequestError`: the caller must change something. `CapacityError`: the same request may work later.
-    `EngineError`: our fault.
-The codes are part of the protocol (docs/PROTOCOL.md); a code never changes its meaning. This module
-knows no transport.
+`EngineError`: our fault. The codes are part of the protocol (docs/PROTOCOL.md); a code never
+changes its meaning. This module knows no transport.
 """
 
 from typing import ClassVar
@@ -59,7 +58,8 @@ class MessageTooBigError(RequestError):
 
 class OutOfOrderError(RequestError):
     """A message that the session's or the context's state does not allow, such as `text` before
-    `hello`."""
+    `hello`.
+    """
 
     code = "out_of_order"
 
@@ -167,7 +167,8 @@ class ConfigError(SpeechError):
 
 def all_error_types() -> dict[str, type[SpeechError]]:
     """Every concrete error class by wire code, for documentation and for clients that raise by
-    code."""
+    code.
+    """
     found: dict[str, type[SpeechError]] = {}
     pending: list[type[SpeechError]] = [SpeechError]
     while pending:

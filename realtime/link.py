@@ -1,10 +1,9 @@
 """Bounded duplex of messages between gateway and engine, over one connected Unix stream socket.
 
 A frame is a little-endian u32 length and a msgpack body. Both ends bound what they hold: a full
-side makes the other wait,
-down to the kernel's socket buffer; nothing is dropped. `AsyncLink` serves the gateway's event loop,
-`ThreadLink` the engine's
-loop thread; a socketpair joins them across processes and inside one (tests), with the same code.
+side makes the other wait, down to the kernel's socket buffer; nothing is dropped. `AsyncLink`
+serves the gateway's event loop, `ThreadLink` the engine's loop thread; a socketpair joins them
+across processes and inside one (tests), with the same code.
 """
 
 import contextlib
@@ -34,8 +33,7 @@ def _frame(message: ToEngine | FromEngine) -> bytes:
     body = _ENCODER.encode(message)
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(
-            f"{type(message).__name__} of {len(body)} bytes exceeds the link's limit of
-            {MAX_FRAME_BYTES}"
+            f"{type(message).__name__} of {len(body)} bytes: the link takes {MAX_FRAME_BYTES}"
         )
     return _LENGTH.pack(len(body)) + body
 
@@ -49,7 +47,8 @@ class _FrameReader:
 
     def feed(self, data: bytes) -> list[Any]:
         """Messages completed by `data`. A frame over the limit or a body of another kind raises
-        `LinkClosedError`."""
+        `LinkClosedError`.
+        """
         self._buffer += data
         messages: list[Any] = []
         start = 0

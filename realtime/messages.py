@@ -2,8 +2,8 @@
 sockets nor sessions.
 
 A request is one utterance. Its segments are appended to one sequence, so the voice does not restart
-between sentences.
-Instants (`*_at`) are `Clock.now()` of either process: both read the same machine-wide monotonic clock.
+between sentences. Instants (`*_at`) are `Clock.now()` of either process: both read the same
+machine-wide monotonic clock.
 """
 
 from typing import Literal
@@ -64,7 +64,8 @@ class AppendSegment(_Message, frozen=True, kw_only=True, tag="append"):
 
 class EndText(_Message, frozen=True, kw_only=True, tag="end_text"):
     """No further segment comes: the request finishes after its last one (at once when it had
-    none)."""
+    none).
+    """
 
     request_id: int
 
@@ -133,7 +134,8 @@ class OutputChunk(_Message, frozen=True, kw_only=True, tag="chunk"):
 
 class SegmentSpoken(_Message, frozen=True, kw_only=True, tag="spoken"):
     """All output of segment `index` has been sent; it ends before frame `end_frame` of the
-    request."""
+    request.
+    """
 
     request_id: int
     index: int

@@ -2,8 +2,8 @@
 engine.
 
 Text frames hold one JSON object with a `type`; binary frames (server to client only) hold one
-`AudioFrame`.
-docs/PROTOCOL.md is the byte-level description; a test checks its examples against this module.
+`AudioFrame`. docs/PROTOCOL.md is the byte-level description; a test checks its examples against
+this module.
 """
 
 import struct
@@ -167,7 +167,8 @@ class Opened(_FromServer, frozen=True, kw_only=True, tag="opened"):
 
 class Tokens(_FromServer, frozen=True, kw_only=True, tag="tokens"):
     """Speech tokens as the codec's codes, flat, 7 a frame, from frame `first_frame` of the context
-    on."""
+    on.
+    """
 
     context: str
     first_frame: int
@@ -176,7 +177,8 @@ class Tokens(_FromServer, frozen=True, kw_only=True, tag="tokens"):
 
 class Sentence(_FromServer, frozen=True, kw_only=True, tag="sentence"):
     """A sentence's audio is complete: its span in the client's text (code points) and in the
-    context's samples."""
+    context's samples.
+    """
 
     context: str
     index: int
@@ -241,7 +243,8 @@ class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
 
 class Error(_FromServer, frozen=True, kw_only=True, tag="error"):
     """Something failed. With a `context` only that context is affected; without one the connection
-    closes next."""
+    closes next.
+    """
 
     code: str
     message: str
@@ -297,8 +300,7 @@ class AudioFrame(msgspec.Struct, frozen=True):
         """
         if len(data) < cls.HEADER.size or len(data) % 2:
             raise ValueError(
-                f"audio frame of {len(data)} bytes: want a {cls.HEADER.size}-byte header and whole
-                samples"
+                f"audio frame of {len(data)} bytes: want {cls.HEADER.size} of header, then samples"
             )
         version, encoding, flags, number, offset = cls.HEADER.unpack_from(data)
         if version != PROTOCOL_VERSION or encoding != cls.ENCODING_PCM_S16LE:
