@@ -1,0 +1,1 @@
+"""PCM for a listener: levels and files. Knows no engine, no socket and no torch."""

@@ -1,0 +1,86 @@
+"""Audio files written while the audio still arrives. Knows files and streams, not where the samples come from."""
+
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import numpy as np
+import soundfile
+
+SAMPLE_BYTES = 2
+
+
+class AudioFileWriter:
+    """A mono file that grows chunk by chunk; its format follows the name (.wav, .flac, .ogg, ...).
+
+    A WAV file on disk is a valid file after every `write`, because its header is kept up to date.
+    """
+
+    def __init__(self, path: Path, sample_rate_hz: int) -> None:
+        """Create or replace the file.
+
+        Raises:
+            OSError: The file cannot be created.
+            ValueError: The name's ending is no audio format that libsndfile writes.
+        """
+        kind = path.suffix.removeprefix(".").upper()
+        if kind not in soundfile.available_formats():
+            raise ValueError(f"{path}: cannot write {path.suffix or 'a file without an ending'}")
+        with path.open("wb"):  # soundfile's own message for a bad path names no reason
+            pass
+        self._file = soundfile.SoundFile(path, "w", sample_rate_hz, channels=1, format=kind)
+
+    def write(self, pcm: bytes) -> None:
+        """Append little-endian s16 samples."""
+        self._file.write(np.frombuffer(pcm, dtype="<i2"))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish the header and close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class WavStreamWriter:
+    """WAV into a pipe, where the length is not known and nobody can go back to the header.
+
+    Both sizes in the header are the largest possible, which players and converters read as
+    "until the end of the stream".
+    """
+
+    _UNKNOWN = 0xFFFFFFFF
+
+    def __init__(self, stream: BinaryIO, sample_rate_hz: int) -> None:
+        self._stream = stream
+        self._stream.write(
+            struct.pack(
+                "<4sI4s4sIHHIIHH4sI",
+                *(b"RIFF", self._UNKNOWN, b"WAVE", b"fmt ", 16, 1, 1),
+                *(sample_rate_hz, sample_rate_hz * SAMPLE_BYTES, SAMPLE_BYTES, 8 * SAMPLE_BYTES),
+                *(b"data", self._UNKNOWN),
+            )
+        )
+
+    def write(self, pcm: bytes) -> None:
+        """Append little-endian s16 samples and push them out.
+
+        Raises:
+            BrokenPipeError: The reader is gone.
+        """
+        self._stream.write(pcm)
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Push out what is left; the stream itself belongs to the caller."""
+        self._stream.flush()
