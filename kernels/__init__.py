@@ -1,0 +1,1 @@
+"""Numeric kernels. They know tensors and shapes; nothing of models, requests or time."""
