@@ -1,0 +1,170 @@
+# ruff: noqa: RUF001
+"""Removes what is not read aloud: control characters, emoji, markup, foreign scripts, stray symbols.
+
+The first half works on single characters, the second on markdown and tags inside one segment. It
+leaves numbers, abbreviations and addresses as written; `realtime.text.normalise` reads those.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from realtime.text.alignment import AlignedText
+
+# Typographic variants -> the form that the rules and the lexicon know.
+_VARIANTS = {
+    **dict.fromkeys("\t\n\v\f\r\x85\u2028\u2029", " "),
+    **dict.fromkeys("‘’ʼ′＇`´", "'"),
+    "`": "`",
+    **dict.fromkeys("„‟«»″", '"'),
+    **dict.fromkeys("‐‑‒−⁃﹣－", "-"),
+    **dict.fromkeys("―⸺⸻", "—"),
+    **dict.fromkeys("•‣◦▪●∙■◆►", "•"),
+    **dict.fromkeys("。｡．", "."),
+    **dict.fromkeys("，、､", ","),
+    "！": "!",
+    "？": "?",
+    "：": ":",
+    "；": ";",
+    "؟": "?",
+    "،": ",",
+    "·": "•",
+    "⁄": "/",
+    "∕": "/",
+    "æ": "ae",
+    "Æ": "Ae",
+    "œ": "oe",
+    "Œ": "Oe",
+    "ß": "ss",
+    "ø": "o",
+    "Ø": "O",
+    "ł": "l",
+    "Ł": "L",
+}
+# Symbols that some rule reads; every other symbol, emoji among them, is dropped.
+_READ_SYMBOLS = frozenset("¢£€¥₹₩°©±×÷→≤≥≠≈§½¼¾⅓⅔⅛⅜⅝⅞²³µΩ–—…“”•")
+_GREEK = range(0x370, 0x400)
+
+
+@lru_cache(maxsize=4096)
+def clean_character(character: str) -> str:
+    """What one source character contributes: itself, a plain equivalent, a space or nothing."""
+    if " " <= character <= "~":
+        return character if character not in _VARIANTS else _VARIANTS[character]
+    if character in _VARIANTS:
+        return _VARIANTS[character]
+    if character in _READ_SYMBOLS:
+        return character
+    category = unicodedata.category(character)
+    if category[0] == "Z":
+        return " "
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    if category[0] == "L":
+        return _clean_letter(character)
+    return "" if category in ("Cf", "Cc", "Mn", "Me", "Mc", "Sk") else " "
+
+
+def _clean_letter(letter: str) -> str:
+    if ord(letter) in _GREEK or ord(letter) < 0x250:
+        return letter
+    # Latin letters in other clothes: full width, mathematical, ligatures, stacked accents.
+    plain = unicodedata.normalize("NFKC", letter)
+    if plain.isascii():
+        return plain
+    base = unicodedata.normalize("NFKD", letter)[0]
+    return base if base.isascii() else " "
+
+
+_COMBINED = re.compile(r"[A-Za-z][\u0300-\u036f]+")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_SPACES = re.compile(r"\s+")
+
+
+def _compose(match: re.Match[str]) -> str:
+    composed = unicodedata.normalize("NFC", match.group())
+    return composed if len(composed) == 1 else match.group()[0]
+
+
+def clean_characters(text: AlignedText) -> None:
+    """Leave only characters that some later rule or the lexicon knows."""
+    text.sub(_SURROGATES, lambda _: " ")
+    text.sub(_COMBINED, _compose)
+    text.map_characters(clean_character)
+
+
+def squeeze_spaces(text: AlignedText) -> None:
+    """One space between words."""
+    text.sub(_SPACES, lambda _: " ")
+
+
+_STAGE_WORDS = (
+    r"(?:[a-z]+(?:ing|ly)|laughs?|laughter|sighs?|gasps?|coughs?|chuckles?|giggles?|whispers?|pauses?"
+    r"|applause|music|cries|sobs?|groans?|yawns?|sniffs?|clears throat|beat|silence)"
+)
+# (pattern, what stays): in this order, over one segment.
+_MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"<!--[^<>]{0,500}-->|</?[A-Za-z][^<>]{0,500}>"), " "),
+    (re.compile(r"!?\[([^\[\]]{0,300})\](?:\([^()\s]{0,500}\)|\[[^\[\]]{0,100}\])"), r"\1"),
+    (re.compile(rf"\[(?:[a-z]+ )?{_STAGE_WORDS}(?: [a-z]+)?\]"), " "),
+    (re.compile(rf"(?<!\S)\({_STAGE_WORDS}\)|(?<!\S)\*{_STAGE_WORDS}\*(?!\S)"), " "),
+    (re.compile(r"&nbsp;|&#160;"), " "),
+    (re.compile(r"&amp;"), "&"),
+    (re.compile(r"&lt;"), "<"),
+    (re.compile(r"&gt;"), ">"),
+    (re.compile(r"&quot;"), '"'),
+    (re.compile(r"\A\s*#{1,6} +|\A\s*(?:[-*+•–—>]\s+)+(?:\[[ xX]\] )?"), ""),
+    (re.compile(r"`+(?:(?<=```)[a-z]+(?=\s))?"), ""),
+    (re.compile(r"\\(?=[^\w\s])"), ""),
+    (re.compile(r"(?<![\w*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w*])|~~"), ""),
+    (
+        re.compile(
+            r"(?<![\w.])_{1,3}(?=[^\W_])|(?<=[^\W_])_{1,3}(?!\w)|(?<=[.!?,])_{1,3}(?=\s|\Z)"
+        ),
+        "",
+    ),
+    (re.compile(r"[-*_=~]{3,}"), " "),
+    (re.compile(r"\s*\|[\s|]*(?=\S)"), ", "),
+    (re.compile(r"•"), ", "),
+)
+
+
+def clean_markup(text: AlignedText) -> None:
+    """Remove markdown, tags and stage directions, keeping the words they dress."""
+    for pattern, stays in _MARKUP:
+        text.sub(pattern, lambda match, stays=stays: match.expand(stays))
+
+
+_PUNCTUATION_RUN = re.compile(r"[.!?,;:…—–](?:[ ]?[.!?,;:…—–])+")
+_NOT_READ = re.compile(r"[^A-Za-zÀ-ɏ0-9 ;:,.!?—…\"“”()'\-]")
+_EMPTY_BRACKETS = re.compile(r"\([ ,.]*\)|\"[ ]*\"|“[ ]*”")
+_LOOSE_HYPHEN = re.compile(r"(?<=\s)-+(?=\s)|–|--+")
+_EDGE_HYPHEN = re.compile(r"(?<![A-Za-zÀ-ɏ0-9.,])-+|-+(?![A-Za-zÀ-ɏ0-9])")
+_LOOSE_QUOTE = re.compile(r"(?<![A-Za-zÀ-ɏ0-9])'+(?![A-Za-zÀ-ɏ0-9])")
+_SPACED_STOP = re.compile(r" +(?=[,.;:!?…])")
+_LEADING = re.compile(r"\A[\s,;:.!?…—\-)]+")
+
+
+def _join_punctuation(match: re.Match[str]) -> str:
+    """One mark for a run: the strongest wins, two or more full stops are an ellipsis."""
+    run = match.group().replace(" ", "")
+    for mark in "?!":
+        if mark in run:
+            return mark
+    if "…" in run or ".." in run:
+        return "…"
+    return next((mark for mark in ".—;:," if mark in run), "—")
+
+
+def clean_leftovers(text: AlignedText) -> None:
+    """After all readings: only letters, digits and the marks that shape prosody remain."""
+    text.sub(_NOT_READ, lambda match: "—" if match.group() == "–" else " ")
+    squeeze_spaces(text)
+    text.sub(_LOOSE_HYPHEN, lambda _: "—")
+    text.sub(_EDGE_HYPHEN, lambda _: " ")
+    text.sub(_LOOSE_QUOTE, lambda _: " ")
+    text.sub(_EMPTY_BRACKETS, lambda _: " ")
+    squeeze_spaces(text)
+    text.sub(_SPACED_STOP, lambda _: "")
+    text.sub(_PUNCTUATION_RUN, _join_punctuation)
+    text.sub(_LEADING, lambda _: "")

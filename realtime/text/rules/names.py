@@ -1,0 +1,126 @@
+# ruff: noqa: RUF001
+"""Titles, streets, initials, abbreviations, Roman numerals and the symbols that are left."""
+
+import re
+
+from realtime.text import numbers, tables
+from realtime.text.alignment import Replace
+
+
+def _alternatives(words: object) -> str:
+    return "|".join(re.escape(w) for w in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
+
+
+_ROMAN = r"(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))"
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10}
+_NAME = r"[A-Z][a-z]+"
+
+
+def roman_value(numeral: str) -> int:
+    """Value of a Roman numeral below forty."""
+    values = [_ROMAN_VALUES[letter] for letter in numeral] + [0]
+    return sum(-v if v < following else v for v, following in zip(values, values[1:], strict=False))
+
+
+def _keep_stop(match: re.Match[str], words: str) -> str:
+    """Abbreviation's words, with the full stop that also ends the text."""
+    ends_text = not match.string[match.end() :].strip(" \"'”’)")
+    return words + "." if match.group().endswith(".") and ends_text else words
+
+
+def _capitalised_like(match: re.Match[str], words: str) -> str:
+    return words.capitalize() if match.group()[0].isupper() else words
+
+
+def _title(match: re.Match[str]) -> str:
+    return tables.TITLES[match.group(1)].capitalize()
+
+
+def _street(match: re.Match[str]) -> str:
+    return _keep_stop(match, f"{match.group(1)} {tables.STREETS[match.group(2)].capitalize()}")
+
+
+def _abbreviation(match: re.Match[str]) -> str:
+    return _keep_stop(match, _capitalised_like(match, tables.ABBREVIATIONS[match.group()]))
+
+
+def _numbered(match: re.Match[str]) -> str:
+    return _capitalised_like(match, tables.NUMBERED[match.group(1).lower()]) + " "
+
+
+def _month(match: re.Match[str]) -> str:
+    return _keep_stop(match, tables.MONTH_BY_ABBREVIATION[match.group(1).lower()])
+
+
+def _initials(match: re.Match[str]) -> str:
+    return match.group().replace(".", "")
+
+
+def _dotted(match: re.Match[str]) -> str:
+    letters = match.group().replace(".", "")
+    return _keep_stop(match, ".".join(letters.upper()))
+
+
+def _roman_cardinal(match: re.Match[str]) -> str | None:
+    if match.group(1).lower() not in tables.ROMAN_CARDINAL:
+        return None
+    return f"{match.group(1)} {numbers.cardinal(str(roman_value(match.group(2))))}"
+
+
+def _roman_ordinal(match: re.Match[str]) -> str | None:
+    name, numeral = match.groups()
+    if name not in tables.ROMAN_ORDINAL or (numeral in ("I", "X", "V") and name == "John"):
+        return None
+    return f"{name} the {numbers.ordinal(str(roman_value(numeral)))}"
+
+
+def _shouting(match: re.Match[str]) -> str:
+    return match.group().lower()
+
+
+def _symbol(match: re.Match[str]) -> str:
+    return f" {tables.SYMBOLS[match.group()]} "
+
+
+def _greek(match: re.Match[str]) -> str:
+    if len(match.group()) > 1:
+        return " "
+    return " " + tables.GREEK.get(match.group().lower(), "") + " "
+
+
+NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
+    (
+        re.compile(rf"(?<=\d )({_NAME}(?: {_NAME})?) ({_alternatives(tables.STREETS)})\b\.?"),
+        _street,
+    ),
+    (re.compile(rf"\b({_alternatives(tables.TITLES)})\.?(?= [A-Z])"), _title),
+    (re.compile(r"\b(Mr|Mrs|Ms|Dr)\.(?= and | or )"), _title),
+    (
+        re.compile(
+            rf"({_NAME}(?:'s)?) (St|Dr|Ave|Blvd|Rd|Ln|Ct|Pl|Sq|Hwy|Pkwy)\b\.?(?! [A-Z][a-z]*\b(?<!North|South))"
+        ),
+        _street,
+    ),
+    (re.compile(rf"(?<![\w.])(?:{_alternatives(tables.ABBREVIATIONS)})(?!\w)"), _abbreviation),
+    (re.compile(rf"\b({_alternatives(tables.NUMBERED)})\. ?(?=\d)", re.IGNORECASE), _numbered),
+    (
+        re.compile(
+            rf"\b({_alternatives(a.capitalize() for a in tables.MONTH_BY_ABBREVIATION if a != 'may')})\.(?!\w)"
+        ),
+        _month,
+    ),
+    (re.compile(r"(?<![\w.])[A-Z]\.(?: ?[A-Z]\.)* (?=[A-Z][a-z])"), _initials),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)"), _dotted),
+    (re.compile(rf"\b([A-Za-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_cardinal),
+    (re.compile(rf"\b([A-Z][a-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_ordinal),
+)
+SYMBOL_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
+    (re.compile(r"\bw/o\b"), lambda _: "without "),
+    (re.compile(r"\bw/ ?"), lambda _: "with "),
+    (re.compile(r"\band/or\b"), lambda _: "and or"),
+    (re.compile(r"(?<=[A-Za-z])/(?=[A-Za-z])"), lambda _: " slash "),
+    (re.compile(r"(?<![\w~])~ ?(?=\w)"), lambda _: "about "),
+    (re.compile(r"[\u0370-\u03ffµΩ]+"), _greek),
+    (re.compile(f"[{re.escape(''.join(tables.SYMBOLS))}]"), _symbol),
+    (re.compile(r"(?<![\w'])[A-Z]{2,}(?:[ ,]+[A-Z]{2,}){2,}(?![\w'])"), _shouting),
+)
