@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001
 """Where a growing text may be cut: sentence ends, clause ends and word gaps.
 
-`Scanner` is fed one character at a time, so that its decisions cannot depend on how the caller split
-the text. A gap between words is judged when the character behind it is known, and where even that
-is not enough ("U.S. The" against "U.S. Senate") when the next word is complete. Knows nothing about
-how text is read aloud except which abbreviations do not end a sentence.
+`Scanner` is fed one character at a time, so that its decisions cannot depend on how the caller
+split the text. A gap between words is judged when the character behind it is known, and where even
+that is not enough ("U.S. The" against "U.S. Senate") when the next word is complete. Knows nothing
+about how text is read aloud except which abbreviations do not end a sentence.
 """
 
 import unicodedata
@@ -156,7 +156,9 @@ class Scanner:
     def _cut_by_length(self) -> Cut | None:
         length = len(self.text)
         limits = self._limits
-        if limits.word_from is not None and length >= limits.word_from:
+        # Judged when a word is complete: the latest one may be the connective to cut before.
+        is_word_complete = self._gap_at == length - 1
+        if limits.word_from is not None and length >= limits.word_from and is_word_complete:
             at = self._best_word_gap(limits.clause_from or 1)
             if at:
                 return Cut(at, ends_sentence=False)
@@ -256,27 +258,24 @@ def _judge_stop(before: str, stop: int, following: str) -> _Verdict:
 def _judge_full_stop(word: str, following: str) -> _Verdict:
     """Judge "word. following": abbreviation, initial or the end of a sentence."""
     key = word.lower()
-    is_capital = following.isupper() or following.istitle()
-    if key in known.NEVER_LAST:
+    is_number = following.isdigit()
+    if key in known.NEVER_LAST or following in _CLAUSE_MARKS:
         return _Verdict.IS_BOUND
-    if key in known.BEFORE_NUMBERS and following.isdigit():
+    if is_number and key in known.BEFORE_NUMBERS:
         return _Verdict.IS_BOUND
     if key in known.MAY_BE_LAST or _is_initials(word):
-        if is_capital:
+        if following.isupper() or following.istitle():
             return _Verdict.NEEDS_WORD
-        is_bound = following.islower() or following.isdigit()
-        return _Verdict.IS_BOUND if is_bound else _Verdict.ENDS_SENTENCE
-    if following.islower():
-        # Prose without capitals; an abbreviation that is in no table rarely looks like a word.
+        ends = not (following.islower() or is_number)
+    else:
+        # Prose without capitals: an abbreviation that is in no table rarely looks like a word.
         is_word = len(word) >= 3 and word.islower() and any(v in word for v in "aeiouy")
-        return _Verdict.ENDS_SENTENCE if is_word else _Verdict.IS_BOUND
-    if following in _CLAUSE_MARKS:
-        return _Verdict.IS_BOUND
-    return _Verdict.ENDS_SENTENCE
+        ends = is_word or not following.islower()
+    return _Verdict.ENDS_SENTENCE if ends else _Verdict.IS_BOUND
 
 
 def _is_initials(word: str) -> bool:
-    """ "J", "U.S", "Ph.D": letters in ones and twos with stops between."""
+    """Whether the word is letters in ones and twos with stops between: "J", "U.S", "Ph.D"."""
     parts = word.split(".")
     if len(parts) == 1:
         return len(word) == 1 and word.isupper()

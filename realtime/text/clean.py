@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001
-"""Removes what is not read aloud: control characters, emoji, markup, foreign scripts, stray symbols.
+"""Removes what is not read aloud: control characters, emoji, markup, foreign scripts, symbols.
 
 The first half works on single characters, the second on markdown and tags inside one segment. It
 leaves numbers, abbreviations and addresses as written; `realtime.text.normalise` reads those.
@@ -43,26 +43,24 @@ _VARIANTS = {
 }
 # Symbols that some rule reads; every other symbol, emoji among them, is dropped.
 _READ_SYMBOLS = frozenset("¢£€¥₹₩°©±×÷→≤≥≠≈§½¼¾⅓⅔⅛⅜⅝⅞²³µΩ–—…“”•")
+# Format and control characters, marks without their letter, modifiers such as skin tones.
+_INVISIBLE = frozenset(("Cf", "Cc", "Mn", "Me", "Mc", "Sk"))
 _GREEK = range(0x370, 0x400)
 
 
 @lru_cache(maxsize=4096)
 def clean_character(character: str) -> str:
     """What one source character contributes: itself, a plain equivalent, a space or nothing."""
-    if " " <= character <= "~":
-        return character if character not in _VARIANTS else _VARIANTS[character]
     if character in _VARIANTS:
         return _VARIANTS[character]
-    if character in _READ_SYMBOLS:
+    if " " <= character <= "~" or character in _READ_SYMBOLS:
         return character
     category = unicodedata.category(character)
-    if category[0] == "Z":
-        return " "
     if category == "Nd":
         return str(unicodedata.decimal(character))
     if category[0] == "L":
         return _clean_letter(character)
-    return "" if category in ("Cf", "Cc", "Mn", "Me", "Mc", "Sk") else " "
+    return "" if category in _INVISIBLE else " "
 
 
 def _clean_letter(letter: str) -> str:

@@ -96,12 +96,12 @@ class FrontEnd:
         Raises:
             UnspeakableTextError: the phonemes of this text could not be found.
         """
-        text = normalise(source, offset)
-        if not _SPEECH.search(text.text):
-            return NOTHING
-        text.sub(_LONG_WORD, lambda match: match.group() + " ")
-        text.sub(_MANY_PARTS, lambda match: match.group() + " ")
         try:
+            text = normalise(source, offset)
+            if not _SPEECH.search(text.text):
+                return NOTHING
+            text.sub(_LONG_WORD, lambda match: match.group() + " ")
+            text.sub(_MANY_PARTS, lambda match: match.group() + " ")
             with self._lock:
                 return self._phonemize(text)
         except Exception as error:
@@ -128,7 +128,7 @@ class FrontEnd:
         phonemes = phonemes.strip()
         if not words:
             return NOTHING
-        # "at 5 p.m." ends a sentence too, but the lexicon takes its last stop for a part of the word.
+        # "at 5 p.m." ends a sentence too, but the lexicon takes its last stop for part of the word.
         if _FULL_STOP.search(text.text) and _SPEECH.match(phonemes[-1]):
             phonemes += "."
         return Reading(text="".join(spoken).strip(), phonemes=phonemes, words=tuple(words))

@@ -23,7 +23,7 @@ class SegmentPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         first_min_chars: the first segment ends at the first clause end past this length.
         first_max_chars: past this length it ends at a word gap that suits.
         max_chars: no segment is longer; over-long sentences are cut at a clause, else at a word.
-        max_phonemes: no segment has more phonemes (a row of digits is read at ten times its length).
+        max_phonemes: no segment has more phonemes (digits are read at ten times their length).
     """
 
     first_min_chars: Annotated[int, Meta(ge=1)] = 40
@@ -144,9 +144,9 @@ class TextStream:
         released: list[Segment] = []
         parts = [part for part in self._readings(source, self._base) if part[0].phonemes]
         self._base += len(source)
-        for number, (reading, end) in enumerate(parts, start=1):
+        for number, (reading, read_until) in enumerate(parts, start=1):
             is_last = number == len(parts)
-            end = self._base if is_last else end
+            end = self._base if is_last else read_until
             released.append(
                 Segment(
                     index=self._next_index,
@@ -163,7 +163,7 @@ class TextStream:
         return released
 
     def _readings(self, source: str, offset: int) -> Iterator[tuple[Reading, int]]:
-        """Readings of ``source`` with the offset behind each, halved until they are short enough."""
+        """Readings of ``source`` with the offset behind each, halved until short enough."""
         reading = self._front_end.read(source, offset)
         if len(reading.phonemes) <= self._policy.max_phonemes or len(source) < 2:
             yield reading, offset + len(source)

@@ -288,8 +288,8 @@ ROMAN_CARDINAL = (
     " bowl apollo gemini fantasy episode round rocky appendix figure table unit tier title"
 ).split()
 ROMAN_ORDINAL = (
-    "Pope King Queen Henry Louis Edward George William Charles James Richard Elizabeth Napoleon Pius"
-    " Benedict Leo Paul Ramses Frederick Philip Alexander Nicholas Peter Catherine Ivan Umberto"
+    "Pope King Queen Henry Louis Edward George William Charles James Richard Elizabeth Napoleon"
+    " Pius Benedict Leo Paul Ramses Frederick Philip Alexander Nicholas Peter Catherine Ivan Umberto"
     " Emmanuel Gustav Christian Ferdinand Mary Margaret John Francis Clement Gregory Innocent Urban"
 ).split()
 TOP_LEVEL_DOMAINS = (

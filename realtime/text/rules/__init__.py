@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Readings of written forms: each module is an ordered list of (pattern, reading) pairs.
 
 A reading gets the match and gives the words to say, or `None` to leave the match to a later rule.

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """E-mail addresses, URLs, domains, file names, versions, hashtags and handles."""
 
 import re
@@ -41,7 +40,7 @@ def spell_address(address: str) -> str:
     for index, piece in enumerate(pieces):
         if piece[0].isalpha():
             spoken.append(_say_letters(piece, is_last=index == len(pieces) - 1 and index > 0))
-        elif piece[0].isdigit():
+        elif piece[0].isdecimal():
             spoken.append(_say_digits(piece))
         else:
             spoken.append(tables.ADDRESS_SYMBOLS.get(piece, ""))

@@ -2,15 +2,20 @@
 """Titles, streets, initials, abbreviations, Roman numerals and the symbols that are left."""
 
 import re
+from collections.abc import Iterable
+from itertools import pairwise
 
 from realtime.text import numbers, tables
 from realtime.text.alignment import Replace
 
 
-def _alternatives(words: object) -> str:
-    return "|".join(re.escape(w) for w in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
+def _alternatives(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
+_SHORT_MONTH = _alternatives(
+    {short.capitalize() for short in tables.MONTH_BY_ABBREVIATION} - {"May"}
+)
 _ROMAN = r"(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))"
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10}
 _NAME = r"[A-Z][a-z]+"
@@ -19,7 +24,7 @@ _NAME = r"[A-Z][a-z]+"
 def roman_value(numeral: str) -> int:
     """Value of a Roman numeral below forty."""
     values = [_ROMAN_VALUES[letter] for letter in numeral] + [0]
-    return sum(-v if v < following else v for v, following in zip(values, values[1:], strict=False))
+    return sum(-v if v < following else v for v, following in pairwise(values))
 
 
 def _keep_stop(match: re.Match[str], words: str) -> str:
@@ -96,19 +101,12 @@ NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(rf"\b({_alternatives(tables.TITLES)})\.?(?= [A-Z])"), _title),
     (re.compile(r"\b(Mr|Mrs|Ms|Dr)\.(?= and | or )"), _title),
     (
-        re.compile(
-            rf"({_NAME}(?:'s)?) (St|Dr|Ave|Blvd|Rd|Ln|Ct|Pl|Sq|Hwy|Pkwy)\b\.?(?! [A-Z][a-z]*\b(?<!North|South))"
-        ),
+        re.compile(rf"({_NAME}(?:'s)?) ({_alternatives(tables.STREETS)})\b\.?(?! [A-Z])"),
         _street,
     ),
     (re.compile(rf"(?<![\w.])(?:{_alternatives(tables.ABBREVIATIONS)})(?!\w)"), _abbreviation),
     (re.compile(rf"\b({_alternatives(tables.NUMBERED)})\. ?(?=\d)", re.IGNORECASE), _numbered),
-    (
-        re.compile(
-            rf"\b({_alternatives(a.capitalize() for a in tables.MONTH_BY_ABBREVIATION if a != 'may')})\.(?!\w)"
-        ),
-        _month,
-    ),
+    (re.compile(rf"\b({_SHORT_MONTH})\.(?!\w)"), _month),
     (re.compile(r"(?<![\w.])[A-Z]\.(?: ?[A-Z]\.)* (?=[A-Z][a-z])"), _initials),
     (re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)"), _dotted),
     (re.compile(rf"\b([A-Za-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_cardinal),

@@ -169,7 +169,8 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"(?<![\w.,-])(\+)(?=\d)"), lambda _: "plus "),
     (
         re.compile(
-            r"\b([Dd]ial(?:ed|ing)?|[Cc]all(?:ed|ing)?|[Tt]ext|[Ee]xt(?:ension)?\.?|[Cc]ode|PIN) (\d{3,8})\b(?![.,]\d)"
+            r"\b([Dd]ial(?:ed|ing)?|[Cc]all(?:ed|ing)?|[Tt]ext|[Ee]xt(?:ension)?\.?|[Cc]ode|PIN)"
+            r" (\d{3,8})\b(?![.,]\d)"
         ),
         _dial,
     ),
