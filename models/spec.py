@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 
 
-class _Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class CodecSpec(_Struct):
+class CodecSpec(_Struct, kw_only=True):
     """A residual vector-quantised codec in SNAC's token layout.
 
     Attributes:
@@ -65,7 +65,7 @@ class CodecSpec(_Struct):
         return self.levels.count(max(self.levels))
 
 
-class ModelSpec(_Struct):
+class ModelSpec(_Struct, kw_only=True):
     """A Llama-architecture language model over text symbols and speech codes.
 
     Attributes:
@@ -120,7 +120,7 @@ class ModelSpec(_Struct):
         return first, first + self.codebook_size
 
 
-class SamplingDefaults(_Struct):
+class SamplingDefaults(_Struct, kw_only=True):
     """Sampling that the voice sounds best with."""
 
     temperature: float = 0.7
@@ -130,7 +130,7 @@ class SamplingDefaults(_Struct):
     repetition_penalty: float = 1.0
 
 
-class VoiceSpec(_Struct):
+class VoiceSpec(_Struct, kw_only=True):
     """A voice that ships: `voice.json` in its folder.
 
     Attributes:
@@ -143,6 +143,9 @@ class VoiceSpec(_Struct):
         codec: The codec.
         symbols: Phoneme symbols in id order; id 0 is padding, the first symbol is id 1.
         sampling: Defaults of a request.
+        min_s_per_phoneme: No segment is plausibly spoken faster; its end is not drawn before.
+        max_s_per_phoneme: No segment is plausibly spoken slower, but for `extra_s`; it is ended there.
+        extra_s: Added to the longest plausible speech: short words are slow and pauses count as well.
         figures: Measured quality, name to value.
     """
 
@@ -155,6 +158,9 @@ class VoiceSpec(_Struct):
     codec: CodecSpec
     symbols: str
     sampling: SamplingDefaults = SamplingDefaults()
+    min_s_per_phoneme: float = 0.03
+    max_s_per_phoneme: float = 0.15
+    extra_s: float = 1.0
     figures: dict[str, float] = {}
 
 

@@ -1,0 +1,1 @@
+"""The generation loop: one process a device, one thread that owns scheduler and runner."""

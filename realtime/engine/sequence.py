@@ -1,0 +1,240 @@
+"""The engine's view of one request: its tokens, its segments, its place in the KV cache. Owned by the scheduler."""
+
+import math
+from collections import deque
+
+import msgspec
+
+from realtime.engine.plan import SamplingSettings, SpeechLayout
+from realtime.messages import EngineTimings
+
+PENALTY_WINDOW_FRAMES = 12  # about a second: what "recent" means to the repetition penalty
+
+
+class PendingSegment(msgspec.Struct, frozen=True):
+    """A segment that waits for its turn.
+
+    Attributes:
+        prompt: Its prompt's token ids.
+        num_phonemes: Phonemes in it, from which the plausible length of its speech follows.
+    """
+
+    index: int
+    prompt: tuple[int, ...]
+    num_phonemes: int
+
+    def max_frames(self, layout: SpeechLayout) -> int:
+        """Longest plausible speech in frames, also bounded by what fits into a sequence of its own."""
+        plausible_s = layout.max_s_per_phoneme * self.num_phonemes + layout.extra_s
+        room = (layout.max_positions - len(self.prompt) - 1) // layout.tokens_per_frame
+        return max(1, min(math.ceil(plausible_s * layout.frames_per_second), room))
+
+    def min_frames(self, layout: SpeechLayout) -> int:
+        """Shortest plausible speech in frames; at least one."""
+        plausible_s = layout.min_s_per_phoneme * self.num_phonemes
+        return max(1, min(int(plausible_s * layout.frames_per_second), self.max_frames(layout)))
+
+    def likely_tokens(self, layout: SpeechLayout) -> int:
+        """Prompt and speech of a segment of middling pace, END included."""
+        middle_s = (layout.min_s_per_phoneme + layout.max_s_per_phoneme) / 2 * self.num_phonemes
+        num_frames = max(1, math.ceil(middle_s * layout.frames_per_second))
+        return len(self.prompt) + num_frames * layout.tokens_per_frame + 1
+
+
+class _SpokenSegment(msgspec.Struct):
+    """A segment in the sequence: where its prompt starts, where its speech starts, and how long it may be."""
+
+    index: int
+    start: int
+    first_frame: int
+    min_frames: int
+    max_frames: int
+
+
+class Sequence:
+    """Tokens, segments, blocks and times of one request.
+
+    `token_ids[:num_computed]` are in the KV cache; what the cache holds beyond that is garbage. Positions are indices
+    into `token_ids`. Dropping old segments (`keep_segments`) renumbers them, so it forgets the cache.
+
+    Args:
+        arrival: Counts requests; the larger, the younger.
+    """
+
+    def __init__(
+        self,
+        request_id: int,
+        *,
+        arrival: int,
+        settings: SamplingSettings,
+        layout: SpeechLayout,
+        wants_audio: bool = True,
+        wants_tokens: bool = False,
+    ) -> None:
+        self.request_id = request_id
+        self.arrival = arrival
+        self.settings = settings
+        self.wants_audio = wants_audio
+        self.wants_tokens = wants_tokens
+        self.slot: int | None = None
+        self.pending: deque[PendingSegment] = deque()
+        self.has_all_text = False
+        self.token_ids: list[int] = []
+        self.num_computed = 0
+        self.is_evicted = False
+        self.num_draws = 0
+        self.num_frames = 0
+        self.num_tokens = 0
+        self.sent_samples = 0
+        self.was_guarded = False
+        self.first_segment_at: float | None = None
+        self.scheduled_at: float | None = None
+        self.first_token_at: float | None = None
+        self.last_token_at: float | None = None
+        self.starved_since: float | None = None
+        self.parked_since: float | None = None
+        self._starved_s = 0.0
+        self._parked_s = 0.0
+        self._layout = layout
+        self._segments: list[_SpokenSegment] = []
+        self._blocks: list[int] = []
+        self._block_table: tuple[int, ...] = ()
+        self._codes: list[int] = []
+        self._recent: deque[tuple[int, ...]] = deque(maxlen=PENALTY_WINDOW_FRAMES)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds a slot but nothing may be computed for it now."""
+        return self.starved_since is not None or self.parked_since is not None
+
+    @property
+    def num_uncomputed(self) -> int:
+        """Tokens that are not in the KV cache yet."""
+        return len(self.token_ids) - self.num_computed
+
+    @property
+    def block_ids(self) -> tuple[int, ...]:
+        """The block table; the same object until it changes."""
+        return self._block_table
+
+    @property
+    def position_in_frame(self) -> int:
+        """Codebook position of the next token."""
+        return len(self._codes)
+
+    @property
+    def segment_index(self) -> int:
+        """Index of the segment being spoken."""
+        return self._segments[-1].index
+
+    @property
+    def may_end(self) -> bool:
+        """Whether END_OF_SPEECH is legal and plausible as the next token."""
+        segment = self._segments[-1]
+        return not self._codes and self.num_frames - segment.first_frame >= segment.min_frames
+
+    @property
+    def is_overlong(self) -> bool:
+        """Whether the segment has reached its longest plausible length."""
+        segment = self._segments[-1]
+        return self.num_frames - segment.first_frame >= segment.max_frames
+
+    @property
+    def num_segments_held(self) -> int:
+        """Segments whose tokens the sequence still holds, the current one included."""
+        return len(self._segments)
+
+    def recent_codes(self) -> tuple[int, ...]:
+        """Codes lately drawn at the next token's frame position."""
+        position = len(self._codes)
+        return tuple(frame[position] for frame in self._recent)
+
+    def begin_segment(self, segment: PendingSegment) -> None:
+        """Put a segment's prompt behind everything spoken so far."""
+        self._segments.append(
+            _SpokenSegment(
+                index=segment.index,
+                start=len(self.token_ids),
+                first_frame=self.num_frames,
+                min_frames=segment.min_frames(self._layout),
+                max_frames=segment.max_frames(self._layout),
+            )
+        )
+        self.token_ids.extend(segment.prompt)
+
+    def add_code(self, token_id: int) -> tuple[int, ...] | None:
+        """Append a drawn speech token; the frame's codes if it completes one."""
+        layout = self._layout
+        base = layout.audio_base_id + len(self._codes) * layout.codebook_size
+        code = token_id - base
+        assert 0 <= code < layout.codebook_size, f"token {token_id} at frame position {len(self._codes)}"
+        self.token_ids.append(token_id)
+        self._codes.append(code)
+        self.num_tokens += 1
+        if len(self._codes) < layout.tokens_per_frame:
+            return None
+        frame = tuple(self._codes)
+        self._codes.clear()
+        self._recent.append(frame)
+        self.num_frames += 1
+        return frame
+
+    def keep_segments(self, count: int) -> list[int]:
+        """Forget all but the last `count` segments; the blocks to release, as every position changes."""
+        self._segments = self._segments[len(self._segments) - count :] if count else []
+        start = self._segments[0].start if self._segments else len(self.token_ids)
+        del self.token_ids[:start]
+        for segment in self._segments:
+            segment.start -= start
+        return self.forget_cache()
+
+    def length_of_last(self, count: int) -> int:
+        """Tokens in the last `count` segments, prompts and speech."""
+        return len(self.token_ids) - self._segments[-count].start if count else 0
+
+    def add_blocks(self, blocks: list[int]) -> None:
+        """Extend the block table."""
+        if blocks:
+            self._blocks += blocks
+            self._block_table = tuple(self._blocks)
+
+    def forget_cache(self) -> list[int]:
+        """Give all blocks back; every token is to be computed again."""
+        blocks, self._blocks = self._blocks, []
+        self._block_table = ()
+        self.num_computed = 0
+        return blocks
+
+    def starve(self, now: float) -> None:
+        """Start to wait for text."""
+        self.starved_since = now
+
+    def feed(self, now: float) -> None:
+        """Stop waiting for text."""
+        if self.starved_since is not None:
+            self._starved_s += now - self.starved_since
+            self.starved_since = None
+
+    def park(self, now: float) -> None:
+        """Start to wait for the listener."""
+        self.parked_since = now
+
+    def unpark(self, now: float) -> None:
+        """Stop waiting for the listener."""
+        if self.parked_since is not None:
+            self._parked_s += now - self.parked_since
+            self.parked_since = None
+
+    def timings(self, freed_at: float) -> EngineTimings:
+        """Where the request's time went, were its slot free at `freed_at`."""
+        self.feed(freed_at)
+        self.unpark(freed_at)
+        return EngineTimings(
+            first_segment_at=self.first_segment_at,
+            scheduled_at=self.scheduled_at,
+            first_token_at=self.first_token_at,
+            last_token_at=self.last_token_at,
+            starved_s=self._starved_s,
+            parked_s=self._parked_s,
+            freed_at=freed_at,
+        )
