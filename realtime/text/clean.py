@@ -29,6 +29,8 @@ _VARIANTS = {
     "؟": "?",
     "،": ",",
     "·": "•",
+    "µ": "μ",
+    "\u202f": " ",
     "⁄": "/",
     "∕": "/",
     "æ": "ae",
@@ -42,7 +44,7 @@ _VARIANTS = {
     "Ł": "L",
 }
 # Symbols that some rule reads; every other symbol, emoji among them, is dropped.
-_READ_SYMBOLS = frozenset("¢£€¥₹₩°©±×÷→≤≥≠≈§½¼¾⅓⅔⅛⅜⅝⅞²³µΩ–—…“”•")
+_READ_SYMBOLS = frozenset("¢£€¥₹₩°©±×÷→≤≥≠≈§½¼¾⅓⅔⅛⅜⅝⅞²³–—…“”•")
 # Format and control characters, marks without their letter, modifiers such as skin tones.
 _INVISIBLE = frozenset(("Cf", "Cc", "Mn", "Me", "Mc", "Sk"))
 _GREEK = range(0x370, 0x400)
@@ -58,7 +60,7 @@ def clean_character(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Nd":
         return str(unicodedata.decimal(character))
-    if category[0] == "L":
+    if category[0] == "L" or category in ("Nl", "No"):
         return _clean_letter(character)
     return "" if category in _INVISIBLE else " "
 
@@ -97,20 +99,26 @@ def squeeze_spaces(text: AlignedText) -> None:
 
 
 _STAGE_WORDS = (
-    r"(?:[a-z]+(?:ing|ly)|laughs?|laughter|sighs?|gasps?|coughs?|chuckles?|giggles?|whispers?|pauses?"
-    r"|applause|music|cries|sobs?|groans?|yawns?|sniffs?|clears throat|beat|silence)"
+    r"(?:(?:laugh|sigh|gasp|cough|chuckl|giggl|whisper|paus|sob|groan|yawn|sniff|shout|cry|sing|smil)"
+    r"(?:s|es|ing)?|whispered|laughter|pause|giggle|chuckle|smile|cries|applause|music|beat|silence"
+    r"|clears throat|softly|quietly|loudly|sarcastically|nervously|excitedly|angrily|sadly)"
 )
 # (pattern, what stays): in this order, over one segment.
 _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"<!--[^<>]{0,500}-->|</?[A-Za-z][^<>]{0,500}>"), " "),
     (re.compile(r"!?\[([^\[\]]{0,300})\](?:\([^()\s]{0,500}\)|\[[^\[\]]{0,100}\])"), r"\1"),
-    (re.compile(rf"\[(?:[a-z]+ )?{_STAGE_WORDS}(?: [a-z]+)?\]"), " "),
+    (re.compile(rf"\[(?:[a-z]+ )?(?:{_STAGE_WORDS}|[a-z]+(?:ing|ly))(?: [a-z]+)?\]"), " "),
     (re.compile(rf"(?<!\S)\({_STAGE_WORDS}\)|(?<!\S)\*{_STAGE_WORDS}\*(?!\S)"), " "),
     (re.compile(r"&nbsp;|&#160;"), " "),
     (re.compile(r"&amp;"), "&"),
     (re.compile(r"&lt;"), "<"),
     (re.compile(r"&gt;"), ">"),
     (re.compile(r"&quot;"), '"'),
+    (re.compile(r"[-=]>"), "→"),
+    (re.compile(r"!=|<>"), "≠"),
+    (re.compile(r"<="), "≤"),
+    (re.compile(r">="), "≥"),
+    (re.compile(r"(?<!=)==(?!=)"), "="),
     (re.compile(r"\A\s*#{1,6} +|\A\s*(?:[-*+•–—>]\s+)+(?:\[[ xX]\] )?"), ""),
     (re.compile(r"`+(?:(?<=```)[a-z]+(?=\s))?"), ""),
     (re.compile(r"\\(?=[^\w\s])"), ""),
@@ -122,7 +130,7 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
         "",
     ),
     (re.compile(r"[-*_=~]{3,}"), " "),
-    (re.compile(r"\s*\|[\s|]*(?=\S)"), ", "),
+    (re.compile(r"\|[\s|]*+"), ", "),
     (re.compile(r"•"), ", "),
 )
 
@@ -139,7 +147,7 @@ _EMPTY_BRACKETS = re.compile(r"\([ ,.]*\)|\"[ ]*\"|“[ ]*”")
 _LOOSE_HYPHEN = re.compile(r"(?<=\s)-+(?=\s)|–|--+")
 _EDGE_HYPHEN = re.compile(r"(?<![A-Za-zÀ-ɏ0-9.,])-+|-+(?![A-Za-zÀ-ɏ0-9])")
 _LOOSE_QUOTE = re.compile(r"(?<![A-Za-zÀ-ɏ0-9])'+(?![A-Za-zÀ-ɏ0-9])")
-_SPACED_STOP = re.compile(r" +(?=[,.;:!?…])")
+_SPACED_STOP = re.compile(r" (?=[,.;:!?…])")
 _LEADING = re.compile(r"\A[\s,;:.!?…—\-)]+")
 
 

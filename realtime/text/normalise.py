@@ -6,14 +6,27 @@ segment inside something that these rules would read as one. American English.
 
 from realtime.text import clean
 from realtime.text.alignment import AlignedText
-from realtime.text.rules import addresses, dates, money, names, quantities
+from realtime.text.rules import (
+    addresses,
+    arithmetic,
+    dates,
+    fractions,
+    money,
+    names,
+    quantities,
+    telephone,
+)
 
 _READINGS = (
     *addresses.RULES,
     *dates.RULES,
     *money.RULES,
     *names.NAME_RULES,
+    *telephone.RULES,
     *quantities.RULES,
+    *fractions.RULES,
+    *arithmetic.RULES,
+    *quantities.NUMBER_RULES,
     *names.SYMBOL_RULES,
 )
 

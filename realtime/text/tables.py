@@ -120,12 +120,12 @@ UNITS = {
     "cm": ("centimeter", "centimeters"),
     "mm": ("millimeter", "millimeters"),
     "nm": ("nanometer", "nanometers"),
-    "µm": ("micrometer", "micrometers"),
+    "μm": ("micrometer", "micrometers"),
     "kg": ("kilogram", "kilograms"),
     "g": ("gram", "grams"),
     "mg": ("milligram", "milligrams"),
     "mcg": ("microgram", "micrograms"),
-    "µg": ("microgram", "micrograms"),
+    "μg": ("microgram", "micrograms"),
     "lb": ("pound", "pounds"),
     "lbs": ("pound", "pounds"),
     "oz": ("ounce", "ounces"),
@@ -182,6 +182,10 @@ UNITS = {
     "kcal": ("kilocalorie", "kilocalories"),
     "cal": ("calorie", "calories"),
     "pct": ("percent", "percent"),
+    "bpm": ("beat per minute", "beats per minute"),
+    "rpm": ("revolution per minute", "revolutions per minute"),
+    "mmHg": ("millimeter of mercury", "millimeters of mercury"),
+    "hPa": ("hectopascal", "hectopascals"),
     "px": ("pixel", "pixels"),
     "ha": ("hectare", "hectares"),
 }
@@ -289,8 +293,8 @@ ROMAN_CARDINAL = (
 ).split()
 ROMAN_ORDINAL = (
     "Pope King Queen Henry Louis Edward George William Charles James Richard Elizabeth Napoleon"
-    " Pius Benedict Leo Paul Ramses Frederick Philip Alexander Nicholas Peter Catherine Ivan Umberto"
-    " Emmanuel Gustav Christian Ferdinand Mary Margaret John Francis Clement Gregory Innocent Urban"
+    " Pius Benedict Leo Paul Ramses Frederick Philip Alexander Nicholas Peter Catherine Ivan"
+    " Umberto Emmanuel Gustav Christian Ferdinand Mary Margaret John Francis Clement Gregory"
 ).split()
 TOP_LEVEL_DOMAINS = (
     "com org net edu gov io co uk de fr info biz us ca au tv me ly ai app dev eu ch jp in nl"

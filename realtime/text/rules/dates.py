@@ -47,6 +47,23 @@ def _slashes(match: re.Match[str]) -> str | None:
     return _day_of(month, day, year)
 
 
+def _month_and_year(match: re.Match[str]) -> str | None:
+    month, year = match.groups()
+    if not 1 <= int(month) <= 12:
+        return None
+    return f"{tables.MONTHS[int(month) - 1]} {_year_words(year)}"
+
+
+def _short_date(match: re.Match[str]) -> str | None:
+    spoken = _day_of(int(match.group(2)), int(match.group(3)), "")
+    return f"{match.group(1)} {spoken}" if spoken else None
+
+
+def _span_of_time(match: re.Match[str]) -> str:
+    """The dash of "9am-5pm"; a full hour without its half of the day is read as a number."""
+    return match.group(1).removesuffix(":00") + " to "
+
+
 def _weekday(match: re.Match[str]) -> str:
     name = tables.WEEKDAY_BY_ABBREVIATION.get(match.group(1).lower(), match.group(1))
     return name + match.group(2)
@@ -142,6 +159,11 @@ _HALF = r"([AaPp]\.?[Mm]\b\.?|[AaPp]\b)"
 RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"(?<![\w-])(\d{4})-(\d{2})-(\d{2})(?:(?=T\d)|\b(?!-))"), _iso),
     (re.compile(r"(?<![\w/])(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})\b(?!/)"), _slashes),
+    (re.compile(rf"(?<![\w/])(\d{{1,2}})/({_YEAR})\b(?!/)"), _month_and_year),
+    (
+        re.compile(r"\b([Oo]n|[Bb]y|[Uu]ntil|[Ss]ince|[Dd]ue) (\d{1,2})/(\d{1,2})\b(?![/\w])"),
+        _short_date,
+    ),
     (re.compile(rf"\b({_WEEKDAY})\.? ?[-–—] ?({_WEEKDAY})\b\.?"), _weekday_range),
     (
         re.compile(
@@ -169,6 +191,14 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(rf"\b({_MONTH})\.?,? ({_YEAR})\b(?!-)"), _month_year),
     (re.compile(r"(?<![\w.,$-])(?:'|((?:1\d|20)))?(\d0)'?s\b"), _decade),
     (re.compile(r"(?<!\w)'(\d{2})\b(?!')"), _short_year),
+    (
+        re.compile(
+            r"(?<![\w:.,$/-])(\d{1,2}(?::\d{2})?(?: ?[AaPp]\.?[Mm]\.?)?) ?[-–—] ?"
+            r"(?=\d{1,2}(?::\d{2})? ?[AaPp]\.?[Mm]\b|\d{1,2}:\d{2}\b)"
+        ),
+        _span_of_time,
+    ),
+    (re.compile(r"(?<![\w:.,$])(\d{1,2})\.([0-5]\d)()(?: ?([AaPp]\.?[Mm]\b\.?))"), _time),
     (re.compile(rf"(?<![\w:.])(\d{{1,2}}):(\d{{2}})(?::(\d{{2}}))?(?: ?{_HALF})?(?![:\d])"), _time),
     (re.compile(r"(?<![\w:.,$])(\d{1,2}) ?([AaPp]\.[Mm]\.?|[AaPp][Mm]\b)"), _hour),
     (re.compile(r"(?<![\w.,])(\d{1,4}) ?(B\.?C\.?E?\.?|A\.?D\.?|C\.?E\.?)(?![\w])"), _era),

@@ -33,6 +33,17 @@ def _signed(match: re.Match[str]) -> str:
     return ("minus " if minus else "") + _amount(sign, amount, magnitude)
 
 
+def _adjective(match: re.Match[str]) -> str:
+    """The currency in front of a noun is singular: "a $20 bill"."""
+    article, sign, amount, magnitude = match.groups()
+    spoken = _amount(sign, amount, magnitude)
+    one, many, one_cent, cents = tables.CURRENCIES[sign]
+    for plural, singular in ((many, one), (cents, one_cent)):
+        if plural and spoken.endswith(" " + plural):
+            spoken = spoken.removesuffix(plural) + singular
+    return f"{article} {spoken}"
+
+
 def _coded(match: re.Match[str]) -> str:
     return _amount(match.group(1), match.group(2), match.group(3))
 
@@ -61,6 +72,13 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
             rf"(?: ?({_MAGNITUDE}))?(?![\w])"
         ),
         _range,
+    ),
+    (
+        re.compile(
+            rf"\b([Aa]n?|[Tt]he|[Tt]his|[Mm]y|[Yy]our) ({_SIGN})({AMOUNT})(?:[ -]?({_MAGNITUDE}))?"
+            r"(?= (?!(?:and|in|of|for|to|or|on|from|is|was|you|per|that|at|with)\b)[a-z])"
+        ),
+        _adjective,
     ),
     (re.compile(rf"(?<!\w)(?:(-) ?)?({_SIGN}) ?({AMOUNT})(?:[ -]?({_MAGNITUDE}))?(?!\d)"), _signed),
     (re.compile(rf"(?<!\w)({_CODE}) ?({AMOUNT})(?: ?({_MAGNITUDE}))?(?![\w])"), _coded),

@@ -16,13 +16,15 @@ def _alternatives(words: Iterable[str]) -> str:
 _SHORT_MONTH = _alternatives(
     {short.capitalize() for short in tables.MONTH_BY_ABBREVIATION} - {"May"}
 )
-_ROMAN = r"(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))"
-_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10}
+# Up to 399; a single L or C is more often a letter ("Section C").
+_ROMAN = r"(?=[IVX]|[LC][IVXLC])(C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))"
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_VERB = re.compile(r" (?!of\b|was\b|is\b|and\b|ruled\b|had\b|who\b)[a-z]")
 _NAME = r"[A-Z][a-z]+"
 
 
 def roman_value(numeral: str) -> int:
-    """Value of a Roman numeral below forty."""
+    """Value of a Roman numeral below four hundred."""
     values = [_ROMAN_VALUES[letter] for letter in numeral] + [0]
     return sum(-v if v < following else v for v, following in pairwise(values))
 
@@ -74,13 +76,18 @@ def _roman_cardinal(match: re.Match[str]) -> str | None:
 
 def _roman_ordinal(match: re.Match[str]) -> str | None:
     name, numeral = match.groups()
-    if name not in tables.ROMAN_ORDINAL or (numeral in ("I", "X", "V") and name == "John"):
+    is_pronoun = numeral == "I" and _VERB.match(match.string, match.end())
+    if name not in tables.ROMAN_ORDINAL or is_pronoun:
         return None
     return f"{name} the {numbers.ordinal(str(roman_value(numeral)))}"
 
 
 def _shouting(match: re.Match[str]) -> str:
     return match.group().lower()
+
+
+def _or(match: re.Match[str]) -> str:
+    return ("he" if len(match.group(1)) == 1 else match.group(1)) + " or "
 
 
 def _symbol(match: re.Match[str]) -> str:
@@ -104,10 +111,13 @@ NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
         re.compile(rf"({_NAME}(?:'s)?) ({_alternatives(tables.STREETS)})\b\.?(?! [A-Z])"),
         _street,
     ),
-    (re.compile(rf"(?<![\w.])(?:{_alternatives(tables.ABBREVIATIONS)})(?!\w)"), _abbreviation),
+    (
+        re.compile(rf"(?<![\w.])(?<!\d )(?:{_alternatives(tables.ABBREVIATIONS)})(?!\w)"),
+        _abbreviation,
+    ),
     (re.compile(rf"\b({_alternatives(tables.NUMBERED)})\. ?(?=\d)", re.IGNORECASE), _numbered),
     (re.compile(rf"\b({_SHORT_MONTH})\.(?!\w)"), _month),
-    (re.compile(r"(?<![\w.])[A-Z]\.(?: ?[A-Z]\.)* (?=[A-Z][a-z])"), _initials),
+    (re.compile(r"(?<![\w.])[A-Z]\.(?: ?[A-Z]\.){0,5} (?=[A-Z][a-z])"), _initials),
     (re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)"), _dotted),
     (re.compile(rf"\b([A-Za-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_cardinal),
     (re.compile(rf"\b([A-Z][a-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_ordinal),
@@ -115,10 +125,18 @@ NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
 SYMBOL_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"\bw/o\b"), lambda _: "without "),
     (re.compile(r"\bw/ ?"), lambda _: "with "),
+    (re.compile(r"\bc/o\b"), lambda _: "care of"),
     (re.compile(r"\band/or\b"), lambda _: "and or"),
+    (
+        re.compile(r"\b([Hh]e|[Ss]he|[Hh]is|[Hh]im|[Hh]ers?|[Ss])/(?=s?he\b|hers?\b|his\b|him\b)"),
+        _or,
+    ),
+    (re.compile(r"\b[Vv]s\b\.?"), lambda _: "versus"),
+    (re.compile(r"\b([A-G])#(?!\w)"), lambda match: match.group(1) + " sharp"),
+    (re.compile(r"(?<!\S)\.(?=[A-Za-z]{2})"), lambda _: "dot "),
     (re.compile(r"(?<=[A-Za-z])/(?=[A-Za-z])"), lambda _: " slash "),
     (re.compile(r"(?<![\w~])~ ?(?=\w)"), lambda _: "about "),
-    (re.compile(r"[\u0370-\u03ffµΩ]+"), _greek),
+    (re.compile(r"[\u0370-\u03ff]+"), _greek),
     (re.compile(f"[{re.escape(''.join(tables.SYMBOLS))}]"), _symbol),
-    (re.compile(r"(?<![\w'])[A-Z]{2,}(?:[ ,]+[A-Z]{2,}){2,}(?![\w'])"), _shouting),
+    (re.compile(r"(?<![\w'])[A-Z]{2,}(?: [A-Z]{2,}){2,}(?![\w'])"), _shouting),
 )
