@@ -219,6 +219,11 @@ def to_toml(config: ServiceConfig) -> str:
     return "\n".join(lines)
 
 
+def child_environment() -> dict[str, str]:
+    """The environment for a child that is handed the resolved configuration: ours without the variables that went into it."""
+    return {name: value for name, value in os.environ.items() if not (name.startswith(ENV_PREFIX) and "__" in name)}
+
+
 def user_cache_dir() -> Path:
     """Where compiled kernels are kept between starts: XDG_CACHE_HOME, else ~/.cache, with a
     sub-folder of our own.

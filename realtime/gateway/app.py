@@ -1,0 +1,375 @@
+"""The service's front door: one port for HTTP and WebSocket, who is let in, and how it all ends."""
+
+import ipaddress
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from realtime import wire
+from realtime.audio.level import first_audible_sample
+from realtime.clock import Clock, MonotonicClock
+from realtime.config import GatewayConfig, ServiceConfig, TextConfig
+from realtime.errors import (
+    ConfigError,
+    EngineNotReadyError,
+    RequestError,
+    ShuttingDownError,
+    SpeechError,
+    TooManySessionsError,
+    UnauthorizedError,
+)
+from realtime.gateway.protocol import SessionProtocol, SessionSettings, error_message, is_accepted
+from realtime.gateway.session import Engine, Session, SessionServices
+from realtime.gateway.supervisor import EngineSupervisor
+from realtime.gateway.text_feed import TextSource
+from realtime.gateway.websocket import SCOPE_KEY, GatewaySocket
+from realtime.telemetry import logs
+from realtime.telemetry.metrics import ServiceMetrics
+from realtime.text.phonemes import FrontEnd
+from realtime.text.segment import SegmentPolicy, TextStream
+
+SEND_BUFFER_BYTES = 256 * 1024
+MAX_SEED = 2**53 - 1
+DRAIN_POLL_S = 0.05
+
+_log = structlog.get_logger()
+
+TextSourceFactory = Callable[[int | None], TextSource]
+
+
+class Gateway:
+    """Who is let in, and the sessions that were.
+
+    Args:
+        config: All knobs.
+        engine: Where requests go.
+        new_text_source: Makes a context's text front end.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        *,
+        clock: Clock,
+        engine: Engine,
+        metrics: ServiceMetrics,
+        new_text_source: TextSourceFactory,
+    ) -> None:
+        self._config = config.gateway
+        self._audible_dbfs = config.telemetry.audible_dbfs
+        self._sessions: set[Session] = set()
+        self._num_reserved = 0
+        self._is_draining = False
+        gateway = config.gateway
+        shortest_s = min(
+            gateway.slow_reader_timeout_s, gateway.hello_timeout_s, gateway.text_timeout_s
+        )
+        self._services = SessionServices(
+            clock=clock,
+            engine=engine,
+            metrics=metrics,
+            new_text_source=new_text_source,
+            text_limiter=anyio.CapacityLimiter(config.text.workers),
+            max_unsent_bytes=gateway.max_unsent_bytes,
+            slow_reader_timeout_s=gateway.slow_reader_timeout_s,
+            tick_s=min(1.0, shortest_s / 4),
+        )
+        self.app = Starlette(
+            routes=[
+                Route("/healthz", self._healthz),
+                Route("/readyz", self._readyz),
+                Route("/metrics", self._metrics),
+                WebSocketRoute(wire.STREAM_PATH, self._stream),
+            ]
+        )
+
+    @property
+    def num_sessions(self) -> int:
+        """Open sessions."""
+        return len(self._sessions)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take nothing new, let open contexts finish for up to `timeout_s` seconds, then close every session."""
+        self._is_draining = True
+        for session in self._sessions:
+            session.drain()
+        with anyio.move_on_after(timeout_s):
+            while any(session.protocol.num_contexts for session in self._sessions):
+                await anyio.sleep(DRAIN_POLL_S)
+        for session in list(self._sessions):
+            session.end(ShuttingDownError("the service is stopping", retry_after_s=1.0))
+
+    # --- HTTP ---
+
+    async def _healthz(self, request: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def _readyz(self, request: Request) -> Response:
+        error = self._not_ready()
+        if error is not None:
+            return _as_response(error, 503)
+        return JSONResponse({"status": "ready"})
+
+    async def _metrics(self, request: Request) -> Response:
+        body, content_type = self._services.metrics.render()
+        return Response(body, headers={"content-type": content_type})
+
+    def _not_ready(self) -> SpeechError | None:
+        if self._is_draining:
+            return ShuttingDownError("the service is stopping", retry_after_s=1.0)
+        if self._services.engine.ready is None:
+            return EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+        return None
+
+    # --- WebSocket ---
+
+    async def _stream(self, websocket: WebSocket) -> None:
+        refused = self._refusal(websocket)
+        if refused is not None:
+            status, error = refused
+            self._services.metrics.sessions_refused.labels(reason=error.code).inc()
+            await websocket.send_denial_response(_as_response(error, status))
+            return
+        self._num_reserved += 1
+        try:
+            await self._accept(websocket)
+        finally:
+            self._num_reserved -= 1
+
+    async def _accept(self, websocket: WebSocket) -> None:
+        socket_below: GatewaySocket = websocket.scope[SCOPE_KEY]
+        await websocket.accept(subprotocol=wire.SUBPROTOCOL)
+        settings = self._session_settings(_bearer(websocket))
+        services = self._services
+        protocol = SessionProtocol(
+            settings,
+            services.engine,
+            new_seed=partial(secrets.randbelow, MAX_SEED + 1),
+            at=services.clock.now(),
+        )
+        session = Session(
+            websocket, socket_below, protocol, services, session_id=settings.session_id
+        )
+        self._sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self._sessions.discard(session)
+
+    def _session_settings(self, credential: str | None) -> SessionSettings:
+        config = self._config
+        return SessionSettings(
+            session_id=secrets.token_hex(8),
+            limits=wire.Limits(
+                max_contexts=config.max_contexts,
+                max_message_bytes=config.max_message_bytes,
+                max_text_chars=config.max_text_chars,
+                hello_timeout_s=config.hello_timeout_s,
+                text_timeout_s=config.text_timeout_s,
+            ),
+            find_audible=partial(first_audible_sample, dbfs=self._audible_dbfs),
+            credentials=config.api_keys,
+            is_authenticated=is_accepted(credential, config.api_keys),
+        )
+
+    def _refusal(self, websocket: WebSocket) -> tuple[int, SpeechError] | None:
+        """HTTP status and error with which the upgrade is refused; `None` accepts it."""
+        config = self._config
+        origin = websocket.headers.get("origin")
+        if origin is not None and not _is_allowed_origin(origin, websocket, config.allowed_origins):
+            return 403, RequestError(f"origin {origin!r} is not allowed")
+        credential = _bearer(websocket)
+        if (
+            config.api_keys
+            and credential is not None
+            and not is_accepted(credential, config.api_keys)
+        ):
+            return 401, UnauthorizedError("the credential is not accepted")
+        if wire.SUBPROTOCOL not in websocket.scope.get("subprotocols", []):
+            return 400, RequestError(f"subprotocol {wire.SUBPROTOCOL} must be offered")
+        not_ready = self._not_ready()
+        if not_ready is not None:
+            return 503, not_ready
+        if self._num_reserved >= config.max_sessions:
+            return 503, TooManySessionsError(
+                f"{self._num_reserved} sessions are open", retry_after_s=5.0
+            )
+        return None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, told when to stop by us instead of by signals of its own."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+def bind(config: GatewayConfig) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        ConfigError: The address or port cannot be bound.
+    """
+    try:
+        info = socket.getaddrinfo(
+            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, number, _, address = info[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these. A small kernel buffer keeps what is "sent" close to what is heard;
+        # the timeout frees connections whose host has vanished.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            patience_s = max(3 * config.ping_interval_s, 2 * config.slow_reader_timeout_s)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience_s * 1000))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as error:
+        raise ConfigError(
+            f"gateway.host {config.host}, gateway.port {config.port}: {error}"
+        ) from error
+    return listener
+
+
+def make_server(app: Starlette, config: GatewayConfig) -> uvicorn.Server:
+    """The HTTP and WebSocket server of an application."""
+    return _Server(
+        uvicorn.Config(
+            app,
+            ws=GatewaySocket,
+            ws_max_size=config.max_message_bytes,
+            ws_ping_interval=config.ping_interval_s,
+            # No pong deadline: a caller that plays as it reads may answer late. Vanished hosts meet TCP_USER_TIMEOUT.
+            ws_ping_timeout=None,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=3,
+        )
+    )
+
+
+async def serve(config: ServiceConfig, *, supervisor: EngineSupervisor | None = None) -> None:
+    """Run the service until SIGINT or SIGTERM, then drain; leaves no process behind.
+
+    Args:
+        config: All knobs.
+        supervisor: Owner of the engine; `None` makes one that starts `realtime engine`.
+
+    Raises:
+        ConfigError: The port cannot be bound.
+        EngineError: The engine could not be started even once.
+    """
+    logs.configure(config.telemetry.level, config.telemetry.format)
+    clock = MonotonicClock()
+    metrics = ServiceMetrics()
+    listener = bind(config.gateway)
+    host, port = listener.getsockname()[:2]
+    _log.info("listening", host=host, port=port)
+    if supervisor is None:
+        supervisor = EngineSupervisor(config, clock, metrics)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(supervisor.run)
+            new_text_source = await _load_text_front_end(config.text)
+            gateway = Gateway(
+                config,
+                clock=clock,
+                engine=supervisor,
+                metrics=metrics,
+                new_text_source=new_text_source,
+            )
+            server = make_server(gateway.app, config.gateway)
+            tasks.start_soon(_announce, supervisor, host, port)
+            async with anyio.create_task_group() as serving:
+                serving.start_soon(partial(server.serve, sockets=[listener]))
+                await _wait_for_signal()
+                _log.info("draining", num_sessions=gateway.num_sessions)
+                await gateway.drain(config.gateway.drain_timeout_s)
+                server.should_exit = True
+            tasks.cancel_scope.cancel()
+    finally:
+        listener.close()
+    _log.info("service_stopped")
+
+
+async def _announce(supervisor: EngineSupervisor, host: str, port: int) -> None:
+    await supervisor.wait_ready()
+    _log.info("service_ready", host=host, port=port)
+
+
+async def _wait_for_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for received in signals:
+            _log.info("signal", signal=received.name)
+            return
+
+
+async def _load_text_front_end(config: TextConfig) -> TextSourceFactory:
+    front_end = await anyio.to_thread.run_sync(FrontEnd)
+
+    def new_text_source(first_min_chars: int | None) -> TextSource:
+        first = min(first_min_chars or config.first_min_chars, config.max_segment_chars)
+        policy = SegmentPolicy(
+            first_min_chars=first,
+            first_max_chars=min(2 * first, config.max_segment_chars),
+            max_chars=config.max_segment_chars,
+        )
+        return TextStream(front_end, policy)
+
+    return new_text_source
+
+
+def _is_allowed_origin(origin: str, websocket: WebSocket, allowed: tuple[str, ...]) -> bool:
+    """Whether a browser page may open a socket: pages of this very host and those listed may.
+
+    A host name other than `localhost` has to be listed: an attacker's name may be made to resolve to this address.
+    """
+    page = urlsplit(origin)
+    is_same_host = page.netloc != "" and page.netloc == websocket.headers.get("host")
+    return origin in allowed or (is_same_host and _is_address(page.hostname or ""))
+
+
+def _is_address(hostname: str) -> bool:
+    if hostname == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(hostname)
+    except ValueError:
+        return False
+    return True
+
+
+def _bearer(websocket: WebSocket) -> str | None:
+    scheme, _, credential = websocket.headers.get("authorization", "").partition(" ")
+    return credential.strip() if scheme.lower() == "bearer" else None
+
+
+def _as_response(error: SpeechError, status: int) -> Response:
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, round(error.retry_after_s)))
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    body = wire.encode_message(error_message(error))
+    return Response(body, status, headers, media_type="application/json")

@@ -1,0 +1,279 @@
+"""Keeps one engine process alive: start, readiness, heartbeat, restart. Leaves no child behind.
+
+The engine is the child of this process and the other end of a socketpair: whichever side dies, the other sees the end of the link.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import anyio
+import anyio.abc
+import msgspec
+import structlog
+
+from realtime.clock import Clock
+from realtime.config import GatewayConfig, ServiceConfig, child_environment, to_toml
+from realtime.errors import EngineError, EngineLostError, SpeechError
+from realtime.gateway import admission
+from realtime.gateway.engine_client import EngineClient
+from realtime.gateway.signal import Signal
+from realtime.link import AsyncLink, LinkClosedError
+from realtime.messages import CapacityReport, EngineReady
+from realtime.telemetry.metrics import ServiceMetrics
+
+HEARTBEAT_MARGIN_S = 2.0
+STOP_GRACE_S = 5.0
+EXIT_GRACE_S = 1.0
+LOST_RETRY_AFTER_S = 2.0
+MAX_FIRST_STARTS = 3
+
+_log = structlog.get_logger()
+
+
+def engine_command(link_fd: int, config_path: str) -> list[str]:
+    """How the engine process is started."""
+    link = ["--link-fd", str(link_fd)]
+    return [sys.executable, "-m", "realtime", "engine", *link, "--config", config_path]
+
+
+class EngineSupervisor:
+    """Owner of the engine process; `run` it in a task group.
+
+    Args:
+        config: Handed to the engine, without what only the gateway may know.
+        clock: The service's clock.
+        metrics: Engine state and load go here.
+        command: Builds the command line from the number of the link's file descriptor and the path of a configuration file.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        clock: Clock,
+        metrics: ServiceMetrics,
+        *,
+        command: Callable[[int, str], Sequence[str]] = engine_command,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._metrics = metrics
+        self._command = command
+        self._client: EngineClient | None = None
+        self._process: anyio.abc.Process | None = None
+        self._last_report: CapacityReport | None = None
+        self._changed = Signal()
+        self._has_been_ready = False
+
+    @property
+    def client(self) -> EngineClient | None:
+        """The running engine; `None` while it starts."""
+        return self._client
+
+    @property
+    def ready(self) -> EngineReady | None:
+        """The running engine's facts; `None` while it starts."""
+        return None if self._client is None else self._client.ready
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process id; `None` while there is none."""
+        return None if self._process is None else self._process.pid
+
+    def refusal(self) -> SpeechError | None:
+        """Why no further request can be taken now."""
+        report = None if self._client is None else self._client.report
+        return admission.refusal(self.ready, report, max_waiting=self._config.engine.max_waiting)
+
+    async def wait_ready(self) -> None:
+        """Wait for the first readiness. For one waiter."""
+        while self._client is None:
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        """Keep an engine running until cancelled; then stop it.
+
+        Raises:
+            EngineError: It could not be started even once.
+        """
+        failures = 0
+        while True:
+            started_at = self._clock.now()
+            try:
+                await self._run_once()
+            except EngineError as error:
+                was_ready = self._client is not None
+                self._lose(error)
+                failures = 0 if was_ready else failures + 1
+                _log.error(
+                    "engine_lost" if was_ready else "engine_start_failed",
+                    reason=error.message,
+                    after_s=round(self._clock.now() - started_at, 3),
+                )
+                if not self._has_been_ready and failures >= MAX_FIRST_STARTS:
+                    raise
+            if failures:
+                await anyio.sleep(
+                    self._config.engine.restart_backoff_s * min(8, 2 ** (failures - 1))
+                )
+
+    async def _run_once(self) -> None:
+        """Start an engine and serve it until it is gone, which raises `EngineError`."""
+        process, link = await self._spawn()
+        self._process = process
+        try:
+            ready = await self._await_ready(process, link)
+            client = EngineClient(
+                link,
+                ready,
+                self._clock,
+                on_report=self._take_report,
+                on_late=self._metrics.engine_late.inc,
+            )
+            self._become_ready(client)
+            await self._serve(process, client)
+        except EngineError:
+            _kill(process)  # it hangs or is half dead: nothing it could still say is wanted
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _stop(process, link)
+            self._process = None
+
+    async def _spawn(self) -> tuple[anyio.abc.Process, AsyncLink]:
+        ours, theirs = socket.socketpair()
+        config_fd, config_end = os.pipe()
+        try:
+            text = to_toml(_without_secrets(self._config)).encode()
+            if os.write(config_end, text) != len(text):
+                raise EngineError("the configuration does not fit into a pipe")
+            os.close(config_end)
+            process = await anyio.open_process(
+                self._command(theirs.fileno(), f"/dev/fd/{config_fd}"),
+                stdin=subprocess.DEVNULL,
+                stdout=None,
+                stderr=None,
+                env=child_environment(),
+                pass_fds=(theirs.fileno(), config_fd),
+                start_new_session=True,  # Ctrl-C on a terminal is for the gateway, which drains first
+            )
+        except OSError as error:
+            ours.close()
+            raise EngineError(f"the engine process cannot be started: {error}") from error
+        finally:
+            theirs.close()
+            os.close(config_fd)
+        _log.info("engine_starting", pid=process.pid)
+        ours.setblocking(False)
+        return process, await AsyncLink.from_socket(ours)
+
+    async def _await_ready(self, process: anyio.abc.Process, link: AsyncLink) -> EngineReady:
+        timeout_s = self._config.engine.start_timeout_s
+        try:
+            with anyio.fail_after(timeout_s):
+                while True:
+                    message = await link.receive()
+                    if isinstance(message, EngineReady):
+                        return message
+        except TimeoutError as error:
+            raise EngineError(f"the engine was not ready within {timeout_s:g} s") from error
+        except LinkClosedError as error:
+            with anyio.move_on_after(STOP_GRACE_S):
+                await process.wait()
+            raise EngineError(
+                f"the engine ended while starting, exit status {process.returncode}"
+            ) from error
+
+    async def _serve(self, process: anyio.abc.Process, client: EngineClient) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch_heartbeat, client)
+                tasks.start_soon(_watch_exit, process)
+                await client.run()
+        except ExceptionGroup as group:
+            if group.subgroup(LinkClosedError) is not None:
+                with anyio.move_on_after(EXIT_GRACE_S):
+                    await process.wait()
+            raise _as_loss(group, process.returncode) from group
+
+    async def _watch_heartbeat(self, client: EngineClient) -> None:
+        limit_s = self._config.engine.step_deadline_s + HEARTBEAT_MARGIN_S
+        while True:
+            silent_s = self._clock.now() - client.heard_at
+            if silent_s > limit_s:
+                raise EngineLostError(f"the engine was silent for {silent_s:.1f} s")
+            await anyio.sleep(max(0.01, limit_s - silent_s))
+
+    def _become_ready(self, client: EngineClient) -> None:
+        self._client = client
+        self._last_report = None
+        self._has_been_ready = True
+        self._metrics.engine_ready.set(1)
+        self._changed.set()
+        _log.info("engine_ready", **msgspec.structs.asdict(client.ready))
+
+    def _lose(self, error: EngineError) -> None:
+        client, self._client = self._client, None
+        self._metrics.engine_ready.set(0)
+        if client is not None:
+            self._metrics.engine_restarts.inc()
+            self._metrics.tokens_per_s.set(0)
+            client.lose(EngineLostError(error.message, retry_after_s=LOST_RETRY_AFTER_S))
+
+    def _take_report(self, report: CapacityReport) -> None:
+        metrics, last = self._metrics, self._last_report
+        num_tokens = report.num_tokens_total - (last.num_tokens_total if last is not None else 0)
+        num_steps = report.num_steps_total - (last.num_steps_total if last is not None else 0)
+        metrics.engine_tokens.inc(max(0, num_tokens))
+        metrics.engine_steps.inc(max(0, num_steps))
+        if last is not None and report.at > last.at:
+            metrics.tokens_per_s.set(num_tokens / (report.at - last.at))
+        metrics.engine_running.set(report.num_running)
+        metrics.engine_waiting.set(report.num_waiting)
+        metrics.engine_streams.set(report.max_streams)
+        metrics.engine_free_blocks.set(report.free_blocks)
+        metrics.engine_blocks.set(report.num_blocks)
+        metrics.engine_step_s.set(report.step_s)
+        metrics.engine_codec_s.set(report.codec_s)
+        metrics.engine_resident_bytes.set(report.resident_bytes)
+        self._last_report = report
+
+
+async def _watch_exit(process: anyio.abc.Process) -> None:
+    status = await process.wait()
+    raise EngineLostError(f"the engine process ended, exit status {status}")
+
+
+async def _stop(process: anyio.abc.Process, link: AsyncLink) -> None:
+    """End the process: it exits when its link closes, and if not it is killed."""
+    await link.aclose()
+    with anyio.move_on_after(STOP_GRACE_S):
+        await process.wait()
+    _kill(process)
+    await process.aclose()
+
+
+def _kill(process: anyio.abc.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+
+
+def _as_loss(group: BaseExceptionGroup[BaseException], exit_status: int | None) -> EngineError:
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop()
+        if isinstance(error, EngineError):
+            return error
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(error.exceptions)
+    if group.subgroup(LinkClosedError) is not None:
+        return EngineLostError(f"the engine closed the link, exit status {exit_status}")
+    return EngineLostError("the link to the engine failed")
+
+
+def _without_secrets(config: ServiceConfig) -> ServiceConfig:
+    return msgspec.structs.replace(config, gateway=GatewayConfig())
