@@ -1,0 +1,72 @@
+"""The decoder's network: latents to the parameters of the source-filter synthesiser, causal."""
+
+import torch
+from torch import Tensor, nn
+
+from models.codec.bands import HARMONIC_BANDS, NOISE_BANDS
+from models.codec.blocks import ConvBlock
+from models.spec import CodecSpec
+
+HOPS_PER_LATENT = 4
+_PITCH_OCTAVES = 1.6  # the pitch stays within this of the reference
+
+
+class DecoderTrunk(nn.Module):
+    """Causal convolutions at four latents a frame, then at sixteen hops a frame, and three linear heads."""
+
+    def __init__(self, spec: CodecSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.stem = nn.Linear(spec.latent_size, spec.trunk_size)
+        self.slow = nn.ModuleList(
+            ConvBlock(spec.trunk_size, spec.trunk_hidden_size, d, causal=True) for d in spec.trunk_dilations
+        )
+        self.upsample = nn.Linear(spec.trunk_size, HOPS_PER_LATENT * spec.fine_size)
+        self.fast = nn.ModuleList(
+            ConvBlock(spec.fine_size, spec.fine_hidden_size, d, causal=True) for d in spec.fine_dilations
+        )
+        self.norm = nn.RMSNorm(spec.fine_size, eps=1e-5)
+        self.harmonic = nn.Linear(spec.fine_size, HARMONIC_BANDS)
+        self.noise = nn.Linear(spec.fine_size, NOISE_BANDS)
+        self.pitch = nn.Linear(spec.fine_size, 1)
+        for head in (self.harmonic, self.noise, self.pitch):
+            nn.init.normal_(head.weight, 0.0, 0.01)
+            nn.init.zeros_(head.bias)
+
+    @property
+    def blocks(self) -> list[ConvBlock]:
+        """Every block in the order of the contexts."""
+        return [block for group in (self.slow, self.fast) for block in group if isinstance(block, ConvBlock)]
+
+    def forward(
+        self, latents: Tensor, contexts: list[Tensor] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """Predict the synthesiser's parameters.
+
+        Args:
+            latents: `[B, T, latent_size]`.
+            contexts: One `[B, rows, C]` per block from the call before; None starts from silence.
+
+        Returns:
+            Log amplitudes of the harmonic `[B, 4T, 80]` and noise `[B, 4T, 40]` envelopes, pitch in octaves from the
+            reference `[B, 4T]`, and the contexts for the next call.
+        """
+        given = iter(contexts) if contexts is not None else iter(())
+        kept: list[Tensor] = []
+        x = self.stem(latents)
+        for block in self.slow:
+            x, context = block(x, next(given, None))
+            kept.append(context)
+        batch, length, _ = x.shape
+        x = self.upsample(x).view(batch, length * HOPS_PER_LATENT, -1)
+        for block in self.fast:
+            x, context = block(x, next(given, None))
+            kept.append(context)
+        x = self.norm(x)
+        octaves = self.pitch(x)[..., 0].clamp(-_PITCH_OCTAVES, _PITCH_OCTAVES)
+        return self.harmonic(x) * 2 - 4, self.noise(x) * 1.5 - 5, octaves, kept
+
+
+def pitch_hz(octaves: Tensor, spec: CodecSpec) -> Tensor:
+    """Octaves from the reference to hertz."""
+    return torch.exp2(octaves) * spec.reference_hz

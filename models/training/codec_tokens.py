@@ -1,0 +1,231 @@
+"""Codec, stage A: encoder, codebooks and decoder trunk, trained on the teacher's parameters; then tokens are frozen.
+
+The trunk learns the synthesiser's parameters directly, so the decoder speaks as soon as this stage ends; stage B
+(`codec_sound`) only tunes its sound. A phoneme classifier on the quantised latents keeps the codes intelligible.
+"""
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.codec.encoder import CodecEncoder
+from models.codec.quantizer import Codebooks
+from models.codec.trunk import DecoderTrunk
+from models.spec import CodecSpec
+from models.training.features import HopFeatures
+
+_DECAY = 0.98  # of the codebooks' moving averages
+_DEAD = 0.03  # average uses a step below which a code is given a new place
+_FLOOR = 1.5e-3  # amplitude below which envelope errors are inaudible
+
+
+@dataclass(frozen=True)
+class TokenStageConfig:
+    """How stage A trains; the defaults made the shipped voice."""
+
+    batch_size: int = 8
+    crop_frames: int = 8
+    learning_rate: float = 2e-3
+    unquantized_steps: int = 250
+    phoneme_weight: float = 0.08
+    seed: int = 0
+
+
+class PhonemeProbe(nn.Module):
+    """Phoneme logits of each latent from itself and both neighbours."""
+
+    def __init__(self, latent_size: int, num_phonemes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * latent_size, num_phonemes)
+
+    def forward(self, latents: Tensor) -> Tensor:
+        """`[B, T, D]` -> `[B, T, num_phonemes]`."""
+        padded = functional.pad(latents, (0, 0, 1, 1))
+        return self.linear(torch.cat([padded[:, :-2], latents, padded[:, 2:]], -1))
+
+
+class TokenStage(nn.Module):
+    """Everything that stage A trains."""
+
+    def __init__(self, spec: CodecSpec, num_phonemes: int) -> None:
+        super().__init__()
+        self.encoder = CodecEncoder(spec, num_phonemes)
+        self.codebooks = Codebooks(spec)
+        self.trunk = DecoderTrunk(spec)
+        self.probes = nn.ModuleList(PhonemeProbe(spec.latent_size, num_phonemes) for _ in range(2))
+
+
+class CodebookAverages:
+    """Exponential moving averages that move the codebooks (van den Oord et al., 2017), with dead codes moved."""
+
+    def __init__(self, codebooks: Codebooks) -> None:
+        self.codebooks = codebooks
+        self.counts = torch.ones(codebooks.vectors.shape[:2])
+        self.sums = codebooks.vectors.clone()
+        self._recent: list[Tensor] = []
+
+    @torch.no_grad()
+    def seed(self, latents: Tensor) -> None:
+        """Start every level from a few rounds of k-means on `[B, T, D]`."""
+        residual = latents
+        for level, stride in enumerate(self.codebooks.strides):
+            batch, _, size = residual.shape
+            flat = residual.reshape(batch, -1, stride, size).mean(2).reshape(-1, size)
+            table = self.codebooks.vectors[level]
+            table.copy_(flat[torch.randint(0, len(flat), (len(table),))])
+            table += 0.01 * torch.randn_like(table)
+            for _ in range(6):
+                index = torch.cdist(flat, table).argmin(1)
+                counts = torch.bincount(index, minlength=len(table)).float()
+                sums = torch.zeros_like(table).index_add_(0, index, flat)
+                table.copy_(torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], table))
+            _, _, parts = self.codebooks.quantize(latents)
+            residual = latents - torch.stack(parts[: level + 1]).sum(0)
+        self.counts.fill_(1.0)
+        self.sums.copy_(self.codebooks.vectors)
+
+    @torch.no_grad()
+    def update(self, codes: list[Tensor], pooled: list[Tensor]) -> None:
+        """Move the codebooks towards the residuals that chose them."""
+        self._recent = [p.reshape(-1, p.shape[-1]) for p in pooled]
+        for level, (index, flat) in enumerate(zip(codes, self._recent, strict=True)):
+            table = self.codebooks.vectors[level]
+            counts = torch.bincount(index.flatten(), minlength=len(table)).float()
+            sums = torch.zeros_like(table).index_add_(0, index.flatten(), flat)
+            self.counts[level].mul_(_DECAY).add_(counts, alpha=1 - _DECAY)
+            self.sums[level].mul_(_DECAY).add_(sums, alpha=1 - _DECAY)
+            table.copy_(self.sums[level] / self.counts[level].clamp(min=1e-3)[:, None])
+
+    @torch.no_grad()
+    def restart_dead(self) -> None:
+        """Put codes that are hardly used where data is."""
+        for level, flat in enumerate(self._recent):
+            dead = (self.counts[level] < _DEAD).nonzero()[:, 0][: len(flat)]
+            vectors = flat[torch.randperm(len(flat))[: len(dead)]]
+            self.codebooks.vectors[level][dead] = vectors
+            self.counts[level][dead] = 0.3
+            self.sums[level][dead] = vectors * 0.3
+
+
+class CropSampler:
+    """Random crops of the joined corpus, aligned to frames."""
+
+    def __init__(self, data: HopFeatures, spec: CodecSpec, batch_size: int, frames: int, seed: int) -> None:
+        self.data, self.batch_size = data, batch_size
+        self.hops_per_frame = spec.samples_per_frame // 128
+        self.hops = frames * self.hops_per_frame
+        self.last_frame = len(data.f0) // self.hops_per_frame - frames
+        self.rng = np.random.default_rng(seed)
+
+    def starts(self) -> np.ndarray:
+        """First hop of each crop."""
+        return self.rng.integers(0, self.last_frame, self.batch_size) * self.hops_per_frame
+
+    def features(self, starts: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The encoder's arguments for the crops at `starts`."""
+        d = self.data
+
+        def crop(rows: np.ndarray, per: int = 1) -> Tensor:
+            parts = [rows[s // per : s // per + self.hops // per] for s in starts]
+            return torch.from_numpy(np.stack(parts))
+
+        return (
+            crop(d.harmonic).float(), crop(d.noise).float(), crop(d.f0), crop(d.voiced), crop(d.phonemes, 4),
+        )  # fmt: skip
+
+
+def _levels(harmonic: Tensor, noise: Tensor) -> Tensor:
+    """Log of the total amplitude per noise band: what the ear gets, whichever branch it comes from."""
+    coarse = torch.logsumexp(harmonic.unflatten(-1, (-1, 2)) * 2, -1) - math.log(2)
+    floor = torch.full_like(noise, 2 * math.log(_FLOOR))
+    return 0.5 * torch.logsumexp(torch.stack([coarse, noise * 2, floor]), 0)
+
+
+def envelope_loss(
+    predicted: tuple[Tensor, Tensor, Tensor], harmonic: Tensor, noise: Tensor, f0: Tensor, voiced: Tensor, spec: CodecSpec
+) -> tuple[Tensor, dict[str, float]]:
+    """Loss of the synthesiser's parameters, and its parts by name."""
+    level, wanted = _levels(predicted[0], predicted[1]), _levels(harmonic, noise)
+    total = (level - wanted).abs().mean()
+    delta = ((level[:, 1:] - level[:, :-1]) - (wanted[:, 1:] - wanted[:, :-1])).abs().mean()
+    branches = (predicted[0] - harmonic).abs().mean() + (predicted[1] - noise).abs().mean()
+    octaves = torch.log2(f0.clamp(min=50.0) / spec.reference_hz)
+    pitch = ((predicted[2] - octaves).abs() * voiced).sum() / (voiced.sum() + 1)
+    loss = total + 0.5 * delta + 0.25 * branches + 2.0 * pitch
+    return loss, {"level": total.item(), "branches": branches.item(), "semitones": pitch.item() * 12}
+
+
+def _forward(
+    stage: TokenStage, averages: CodebookAverages, features: tuple[Tensor, ...], config: TokenStageConfig, step: int
+) -> tuple[Tensor, dict[str, float]]:
+    latents = stage.encoder(*features)
+    spread = (latents.square().mean() - 1).abs() * 0.01
+    if step < config.unquantized_steps:
+        total, commit, probed = latents, torch.zeros(()), [latents, latents]
+    else:
+        codes, pooled, parts = stage.codebooks.quantize(latents)
+        averages.update(codes, pooled)
+        commit = (latents - sum(parts)).square().mean()
+        keep = torch.ones(len(parts), latents.shape[0], 1, 1)
+        shallow = torch.rand(latents.shape[0]) < 0.1
+        keep[2, shallow] = 0.0
+
+        def through(x: Tensor) -> Tensor:
+            return latents + (x - latents).detach()
+
+        total = through(sum(p * k for p, k in zip(parts, keep, strict=True)))
+        probed = [through(parts[0] + parts[1]), total]
+    predicted = stage.trunk(total)
+    loss, report = envelope_loss(predicted[:3], *features[:4], stage.codebooks.spec)
+    phoneme = sum(
+        functional.cross_entropy(probe(x).flatten(0, 1), features[4].flatten())
+        for probe, x in zip(stage.probes, probed, strict=True)
+    )
+    report |= {"commit": commit.item(), "phoneme": phoneme.item(), "power": latents.square().mean().item()}
+    return loss + 0.25 * commit + config.phoneme_weight * phoneme + spread, report
+
+
+def train(
+    data: HopFeatures, spec: CodecSpec, num_phonemes: int, config: TokenStageConfig, budget_s: float, log: Path
+) -> TokenStage:
+    """Train stage A for `budget_s` seconds; progress goes to `log` as JSON lines."""
+    torch.manual_seed(config.seed)
+    sampler = CropSampler(data, spec, config.batch_size, config.crop_frames, config.seed)
+    stage = TokenStage(spec, num_phonemes)
+    averages = CodebookAverages(stage.codebooks)
+    optimizer = torch.optim.AdamW(stage.parameters(), config.learning_rate, betas=(0.9, 0.98), weight_decay=1e-3)
+    started, step, sums = time.perf_counter(), 0, {}
+    with log.open("a") as lines:
+        while (done := (time.perf_counter() - started) / budget_s) < 1:
+            decay = 1.0 if done < 0.35 else 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (done - 0.35) / 0.65))
+            for group in optimizer.param_groups:
+                group["lr"] = config.learning_rate * min(1.0, (step + 1) / 100) * decay
+            if step == config.unquantized_steps:
+                with torch.no_grad():
+                    batches = [sampler.features(sampler.starts()) for _ in range(30)]
+                    averages.seed(torch.cat([stage.encoder(*b) for b in batches]))
+            loss, report = _forward(stage, averages, sampler.features(sampler.starts()), config, step)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(stage.parameters(), 1.0)
+            optimizer.step()
+            step += 1
+            if step > config.unquantized_steps and step % 50 == 0 and done < 0.75:
+                averages.restart_dead()
+            for name, value in report.items():
+                sums[name] = sums.get(name, 0.0) + value
+            if step % 100 == 0:
+                used = [int((c > 0.05).sum()) for c in averages.counts]
+                row = {k: round(v / 100, 4) for k, v in sums.items()}
+                elapsed = time.perf_counter() - started
+                lines.write(json.dumps({"step": step, "elapsed_s": round(elapsed, 1), **row, "codes_used": used}) + "\n")
+                lines.flush()
+                sums = {}
+    return stage

@@ -1,0 +1,173 @@
+"""Token sequences for the language model: single utterances, cut utterances and chains of them, in batches by length.
+
+A sequence is what the engine will build for one request: for every segment its phonemes, then its frames and an end of
+speech. A chain holds several segments, so that a later segment learns to go on in the voice of the earlier ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models.spec import CodecSpec, ModelSpec
+
+CLAUSE_MARKS = frozenset(",;:—…")
+# centre of each code of a frame, in quarters of a frame
+_CODE_CENTRES = np.array([2.0, 1.0, 0.5, 1.5, 3.0, 2.5, 3.5]) / 4
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One utterance as ids.
+
+    Attributes:
+        phonemes: Token ids, int16 `[N]`.
+        symbols: The same as a string.
+        ends: End of each phoneme in frames, `[N]`.
+        codes: int16 `[F, 7]`.
+    """
+
+    phonemes: np.ndarray
+    symbols: str
+    ends: np.ndarray
+    codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Token ids `[T]`, and for each position the index of the phoneme that is being said next (-1: not speech)."""
+
+    ids: np.ndarray
+    said: np.ndarray
+
+
+def save_spoken(path: Path, spoken: list[Spoken]) -> None:
+    """Write utterances to one file, replacing it at once."""
+    part = path.with_suffix(".part.npz")
+    np.savez(
+        part,
+        lengths=np.array([[len(s.phonemes), len(s.codes)] for s in spoken]),
+        phonemes=np.concatenate([s.phonemes for s in spoken]),
+        symbols=np.frombuffer("".join(s.symbols for s in spoken).encode("utf-32-le"), np.uint32),
+        ends=np.concatenate([s.ends for s in spoken]),
+        codes=np.concatenate([s.codes for s in spoken]),
+    )
+    part.replace(path)
+
+
+def load_spoken(path: Path) -> list[Spoken]:
+    """Read what `save_spoken` wrote."""
+    with np.load(path) as arrays:
+        data = {name: arrays[name] for name in arrays.files}
+    spoken, p, f = [], 0, 0
+    for num_phonemes, num_frames in data["lengths"]:
+        part = slice(p, p + num_phonemes)
+        symbols = data["symbols"][part].tobytes().decode("utf-32-le")
+        spoken.append(
+            Spoken(data["phonemes"][part], symbols, data["ends"][part], data["codes"][f : f + num_frames])
+        )
+        p, f = p + num_phonemes, f + num_frames
+    return spoken
+
+
+def split(spoken: Spoken, at: int) -> tuple[Spoken, Spoken] | None:
+    """Cut behind symbol `at` on the nearest frame boundary; None where a side would be too short."""
+    after = at + 1
+    while after < len(spoken.symbols) and spoken.symbols[after] == " ":
+        after += 1
+    if after >= len(spoken.symbols):
+        return None
+    start = spoken.ends[at - 1] if at else 0.0
+    frame = round(float(start + spoken.ends[after - 1]) / 2)
+    if frame < 3 or len(spoken.codes) - frame < 3:
+        return None
+    last = at if spoken.symbols[at] == " " else at + 1
+    return (
+        Spoken(spoken.phonemes[:last], spoken.symbols[:last], spoken.ends[:last].clip(max=frame), spoken.codes[:frame]),
+        Spoken(
+            spoken.phonemes[after:], spoken.symbols[after:], (spoken.ends[after:] - frame).clip(min=0), spoken.codes[frame:]
+        ),
+    )
+
+
+def random_cut(spoken: Spoken, rng: np.random.Generator, word_ratio: float) -> tuple[Spoken, ...]:
+    """Cut at a random clause mark, or with probability `word_ratio` between words; uncut where there is no place."""
+    marks = [i for i, c in enumerate(spoken.symbols[:-1]) if c in CLAUSE_MARKS]
+    if rng.random() < word_ratio or not marks:
+        if rng.random() < 0.5:
+            return (spoken,)
+        marks = [i for i, c in enumerate(spoken.symbols) if c == " " and 12 < i < len(spoken.symbols) - 12]
+    if not marks:
+        return (spoken,)
+    return split(spoken, int(rng.choice(marks))) or (spoken,)
+
+
+def build(segments: list[Spoken], model: ModelSpec) -> Sequence:
+    """One sequence of all `segments`."""
+    ids, said, start = [], [], 0
+    for segment in segments:
+        frames, places = segment.codes.shape
+        base = model.audio_base_id + np.arange(places) * model.codebook_size
+        speech = (segment.codes.astype(np.int64) + base).reshape(-1)
+        text = [[model.text_start_id], segment.phonemes.astype(np.int64), [model.text_end_id]]
+        ids += [*text, speech, [model.end_of_speech_id]]
+        when = (np.arange(frames)[:, None] + _CODE_CENTRES).reshape(-1)
+        index = np.searchsorted(segment.ends, when).clip(max=len(segment.phonemes) - 1)
+        index = np.append(index, len(segment.phonemes) - 1) + start + 1
+        # position i predicts id i + 1: the targets start at the end of the text
+        said += [np.full(len(segment.phonemes) + 1, -1), index, [-1]]
+        start += len(segment.phonemes) + 3 + len(speech)
+    return Sequence(np.concatenate(ids), np.concatenate(said)[: sum(len(x) for x in ids)])
+
+
+@dataclass(frozen=True)
+class MixConfig:
+    """How utterances become sequences."""
+
+    cut_ratio: float = 0.3  # of utterances, cut in two
+    word_cut_ratio: float = 0.12  # of the cuts, between words rather than at a clause mark
+    chain_ratio: float = 0.2  # of sequences, several utterances in a row
+    longest_chain: int = 4
+
+
+class SequenceMixer:
+    """Endless batches of sequences of about `batch_tokens`, padded to their longest."""
+
+    def __init__(
+        self, spoken: list[Spoken], model: ModelSpec, mix: MixConfig, batch_tokens: int, seed: int
+    ) -> None:
+        self.spoken, self.model, self.mix, self.batch_tokens = spoken, model, mix, batch_tokens
+        self.rng = np.random.default_rng(seed)
+        self.max_length = model.max_positions
+
+    def pool(self, count: int = 3000) -> list[Sequence]:
+        """Compose sequences from a random choice of utterances."""
+        rng, mix = self.rng, self.mix
+        order = rng.permutation(len(self.spoken))[:count]
+        pool, i = [], 0
+        while i < len(order):
+            take = int(rng.integers(2, mix.longest_chain + 1)) if rng.random() < mix.chain_ratio else 1
+            segments: list[Spoken] = []
+            for j in order[i : i + take]:
+                whole = self.spoken[j]
+                cut = rng.random() < mix.cut_ratio
+                segments += random_cut(whole, rng, mix.word_cut_ratio) if cut else (whole,)
+            i += take
+            sequence = build(segments, self.model)
+            if len(sequence.ids) <= self.max_length:
+                pool.append(sequence)
+        return pool
+
+    def batches(self) -> Iterator[list[Sequence]]:
+        """Yield lists of sequences of similar length, forever; `max_length` may be changed between them."""
+        while True:
+            pool = sorted(self.pool(), key=lambda s: len(s.ids))
+            batches: list[list[Sequence]] = [[]]
+            for sequence in pool:
+                if batches[-1] and len(sequence.ids) * (len(batches[-1]) + 1) > self.batch_tokens:
+                    batches.append([])
+                batches[-1].append(sequence)
+            for i in self.rng.permutation(len(batches)):
+                if batches[i] and len(batches[i][-1].ids) <= self.max_length:
+                    yield batches[i]
