@@ -21,7 +21,8 @@ struct AttentionShape {
 };
 
 // target[j] = query . key[j] for eight neighbouring slots of a page.
-static inline void score_keys(const float* query, const float* key, int64_t slot_size, int head_dim,
+template <class Element>
+static inline void score_keys(const float* query, const Element* key, int64_t slot_size, int head_dim,
                               float* target) {
     Vec sum[kKeyGroup] = {};
     for (int d = 0; d < head_dim; d += kLanes) {
@@ -34,8 +35,8 @@ static inline void score_keys(const float* query, const float* key, int64_t slot
 }
 
 // sum += weights[j] * value[j], over N vectors of the head, j in order.
-template <int N>
-static inline void add_values(const float* weights, const float* value, int64_t slot_size,
+template <int N, class Element>
+static inline void add_values(const float* weights, const Element* value, int64_t slot_size,
                               int num_keys, float* sum) {
     Vec total[N];
     UNROLL
@@ -50,7 +51,8 @@ static inline void add_values(const float* weights, const float* value, int64_t 
     for (int c = 0; c < N; ++c) store(sum + c * kLanes, total[c]);
 }
 
-static inline void add_page(const float* weights, const float* value, int64_t slot_size,
+template <class Element>
+static inline void add_group(const float* weights, const Element* value, int64_t slot_size,
                             int num_keys, int head_dim, float* sum) {
     int d = 0;
     for (; d + 8 * kLanes <= head_dim; d += 8 * kLanes)
@@ -80,24 +82,45 @@ static inline void softmax(float* scores, int padded, float scale) {
 // Length of one head's score row: whole vectors of every instruction set.
 static inline int64_t score_stride(int64_t num_keys) { return (num_keys + 15) / 16 * 16; }
 
+// The part of a run of memory that head `part` of `num_parts` asks for ahead of its use: pages lie
+// scattered, so the hardware prefetcher starts anew in each and must be told.
+static inline void prefetch_part(const void* run, int64_t num_bytes, int part, int num_parts) {
+    constexpr int64_t kLine = 64;
+    const char* bytes = (const char*)run;
+    const int64_t num_lines = num_bytes / kLine;
+    const int64_t last = num_lines * (part + 1) / num_parts;
+    for (int64_t line = num_lines * part / num_parts; line < last; ++line)
+        __builtin_prefetch(bytes + line * kLine);
+}
+
 // One row: query [H, D], target [H, D]; keys and values are one layer's pages
 // [P, S, G, D]; blocks is the sequence's block table; scores is scratch [H, score_stride].
-static void attend(const AttentionShape& shape, const float* query, const float* keys,
-                   const float* values, const int32_t* blocks, int visible, float* scores,
+template <class Element>
+static void attend(const AttentionShape& shape, const float* query, const Element* keys,
+                   const Element* values, const int32_t* blocks, int visible, float* scores,
                    float* target) {
     const int64_t slot_size = shape.slot_size();
     const int64_t stride = score_stride(visible);
-    const float scale = 1.0f / std::sqrt((float)shape.head_dim);
+    const int64_t group_bytes = kKeyGroup * slot_size * sizeof(Element);
+    const auto slot_of = [&](int position) {
+        return ((int64_t)blocks[position / shape.block_size] * shape.block_size +
+                position % shape.block_size) *
+               slot_size;
+    };
 
     for (int first = 0; first < visible; first += kKeyGroup) {
-        const int64_t slot = (int64_t)blocks[first / shape.block_size] * shape.block_size +
-                             first % shape.block_size;
-        for (int head = 0; head < shape.num_heads; ++head)
+        const int64_t slot = slot_of(first);
+        const int next = first + kKeyGroup;
+        const Element* ahead = next < visible ? keys + slot_of(next) : values + slot_of(0);
+        for (int head = 0; head < shape.num_heads; ++head) {
+            prefetch_part(ahead, group_bytes, head, shape.num_heads);
             score_keys(query + (int64_t)head * shape.head_dim,
-                       keys + slot * slot_size + head / shape.heads_per_kv() * shape.head_dim,
-                       slot_size, shape.head_dim, scores + head * stride + first);
+                       keys + slot + head / shape.heads_per_kv() * shape.head_dim, slot_size,
+                       shape.head_dim, scores + head * stride + first);
+        }
     }
 
+    const float scale = 1.0f / std::sqrt((float)shape.head_dim);
     for (int head = 0; head < shape.num_heads; ++head) {
         float* row = scores + head * stride;
         for (int64_t j = visible; j < stride; ++j) row[j] = -INFINITY;
@@ -105,14 +128,16 @@ static void attend(const AttentionShape& shape, const float* query, const float*
     }
 
     memset(target, 0, sizeof(float) * shape.num_heads * shape.head_dim);
-    for (int first = 0; first < visible; first += shape.block_size) {
-        const int num_keys =
-            visible - first < shape.block_size ? visible - first : shape.block_size;
-        const int64_t slot = (int64_t)blocks[first / shape.block_size] * shape.block_size;
-        for (int head = 0; head < shape.num_heads; ++head)
-            add_page(scores + head * stride + first,
-                     values + slot * slot_size + head / shape.heads_per_kv() * shape.head_dim,
-                     slot_size, num_keys, shape.head_dim,
-                     target + (int64_t)head * shape.head_dim);
+    for (int first = 0; first < visible; first += kKeyGroup) {
+        const int num_keys = visible - first < kKeyGroup ? visible - first : kKeyGroup;
+        const int64_t slot = slot_of(first);
+        const int next = first + kKeyGroup;
+        const Element* ahead = values + slot_of(next < visible ? next : first);
+        for (int head = 0; head < shape.num_heads; ++head) {
+            prefetch_part(ahead, group_bytes, head, shape.num_heads);
+            add_group(scores + head * stride + first,
+                      values + slot + head / shape.heads_per_kv() * shape.head_dim, slot_size,
+                      num_keys, shape.head_dim, target + (int64_t)head * shape.head_dim);
+        }
     }
 }

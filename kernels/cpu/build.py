@@ -124,13 +124,15 @@ def _compile(compiler: str, flags: tuple[str, ...], library: Path) -> None:
     os.close(handle)
     partial = Path(name)
     source = str(SOURCE_DIRECTORY / "decoder.cpp")
+    complaint = ""
     try:
         for architecture in ARCHITECTURE_FLAGS:
             result = _run([compiler, *flags, *architecture, source, "-o", name])
             if result.returncode == 0:
                 partial.replace(library)
                 return
-        raise KernelBuildError(f"{compiler} failed:\n{result.stderr[-2000:]}")
+            complaint = result.stderr
+        raise KernelBuildError(f"{compiler} failed:\n{complaint[-2000:]}")
     finally:
         partial.unlink(missing_ok=True)
 

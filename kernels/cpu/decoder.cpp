@@ -35,9 +35,10 @@ struct Step {
     const int32_t* row_sequence;  // [T]
     const int64_t* output_rows;   // [R]
     const int32_t* block_tables;  // [num_sequences, max_blocks]
-    float* keys;                  // [L, P, S, G, D]
-    float* values;                // [L, P, S, G, D]
+    void* keys;                   // [L, P, S, G, D] float32 or float16
+    void* values;                 // [L, P, S, G, D]
     int32_t num_rows, num_outputs, num_sequences, max_blocks, num_blocks, block_size;
+    int32_t is_kv_half;
 };
 
 // What is wrong with a step; 0 when nothing is.
@@ -104,8 +105,9 @@ struct Workspace {
 };
 
 // Rotates queries and keys of every row and puts keys and values into their slots.
-static void rotate_and_store(const Decoder& d, const Step& step, float* qkv, float* keys,
-                             float* values) {
+template <class Element>
+static void rotate_and_store(const Decoder& d, const Step& step, float* qkv, Element* keys,
+                             Element* values) {
     const int64_t row_size = (int64_t)(d.num_heads + 2 * d.num_kv_heads) * d.head_dim;
     const int64_t slot_size = (int64_t)d.num_kv_heads * d.head_dim;
     const int half = d.head_dim / 2;
@@ -116,8 +118,12 @@ static void rotate_and_store(const Decoder& d, const Step& step, float* qkv, flo
         for (int head = 0; head < d.num_heads + d.num_kv_heads; ++head)
             rotate(heads + (int64_t)head * d.head_dim, cosine, sine, half);
         const float* key = heads + (int64_t)d.num_heads * d.head_dim;
-        memcpy(keys + step.slots[row] * slot_size, key, sizeof(float) * slot_size);
-        memcpy(values + step.slots[row] * slot_size, key + slot_size, sizeof(float) * slot_size);
+        Element* key_slot = keys + step.slots[row] * slot_size;
+        Element* value_slot = values + step.slots[row] * slot_size;
+        for (int64_t i = 0; i < slot_size; i += kLanes) {
+            store(key_slot + i, load(key + i));
+            store(value_slot + i, load(key + slot_size + i));
+        }
     }
 }
 
@@ -128,25 +134,36 @@ static void norm_rows(const Decoder& d, const float* x, const float* weight, int
                  y + (int64_t)row * d.hidden_size);
 }
 
+template <class Element>
 static void attend_row(const Decoder& d, const Step& step, int64_t row, const float* query,
-                       const float* keys, const float* values, float* scores, float* target) {
+                       const Element* keys, const Element* values, float* scores, float* target) {
     const AttentionShape shape{d.num_heads, d.num_kv_heads, d.head_dim, step.block_size};
     attend(shape, query, keys, values,
            step.block_tables + (int64_t)step.row_sequence[row] * step.max_blocks,
            (int)step.positions[row] + 1, scores, target);
 }
 
+template <class Element>
+static void attend_rows(const Decoder& d, const Step& step, const float* queries, float* scores,
+                        float* target) {
+    const int64_t size = (int64_t)d.num_heads * d.head_dim;
+    for (int64_t row = 0; row < step.num_rows; ++row)
+        attend_row(d, step, row, queries + row * size, (const Element*)step.keys,
+                   (const Element*)step.values, scores, target + row * size);
+}
+
 // One layer over `residual`, in place. Every row of the step stores its keys and values; only
 // the rows that are read afterwards go on: all of them (rows == nullptr), or in the last layer
 // the output rows, whose residual the caller has gathered.
+template <class Element>
 static void run_layer(const Decoder& d, const Step& step, int index, const Workspace& work,
                       const int64_t* rows, int num_rows, float* residual) {
     const Layer& layer = d.layers[index];
     const int64_t qkv_size = layer.qkv.columns, attended_size = layer.output.depth;
     const int64_t layer_size =
         (int64_t)step.num_blocks * step.block_size * d.num_kv_heads * d.head_dim;
-    float* keys = step.keys + index * layer_size;
-    float* values = step.values + index * layer_size;
+    Element* keys = (Element*)step.keys + index * layer_size;
+    Element* values = (Element*)step.values + index * layer_size;
 
     norm_rows(d, work.hidden, layer.input_norm, step.num_rows, work.normed);
     linear({work.normed, d.hidden_size}, step.num_rows, layer.qkv,
@@ -165,6 +182,23 @@ static void run_layer(const Decoder& d, const Step& step, int index, const Works
            SwigluColumns{{work.activated, d.ffn_size}});
     linear({work.activated, d.ffn_size}, num_rows, layer.down,
            AddColumns{{residual, d.hidden_size}, d.hidden_size});
+}
+
+template <class Element>
+static void forward(const Decoder& d, const Step& step, float* workspace, float* target) {
+    const Workspace work(d, step.num_rows, workspace);
+    const size_t hidden_bytes = sizeof(float) * d.hidden_size;
+    for (int64_t row = 0; row < step.num_rows; ++row)
+        memcpy(work.hidden + row * d.hidden_size,
+               d.embedding + step.token_ids[row] * d.hidden_size, hidden_bytes);
+    for (int index = 0; index + 1 < d.num_layers; ++index)
+        run_layer<Element>(d, step, index, work, nullptr, step.num_rows, work.hidden);
+
+    for (int64_t i = 0; i < step.num_outputs; ++i)
+        memcpy(target + i * d.hidden_size, work.hidden + step.output_rows[i] * d.hidden_size,
+               hidden_bytes);
+    run_layer<Element>(d, step, d.num_layers - 1, work, step.output_rows, step.num_outputs, target);
+    norm_rows(d, target, d.final_norm, step.num_outputs, target);
 }
 
 extern "C" {
@@ -208,7 +242,10 @@ void kernels_rms_norm(const float* x, const float* weight, float epsilon, int32_
 
 // qkv [T, (H + 2 G) D] of one layer: queries and keys rotated in place, keys and values stored.
 void kernels_rotate_and_store(const Decoder* decoder, const Step* step, float* qkv) {
-    rotate_and_store(*decoder, *step, qkv, step->keys, step->values);
+    if (step->is_kv_half)
+        rotate_and_store(*decoder, *step, qkv, (Half*)step->keys, (Half*)step->values);
+    else
+        rotate_and_store(*decoder, *step, qkv, (float*)step->keys, (float*)step->values);
 }
 
 // Floats of scratch that kernels_attention needs.
@@ -219,10 +256,10 @@ int64_t kernels_attention_workspace(const Decoder* decoder, const Step* step) {
 // queries [T, H, D] over the pages of one layer -> target [T, H, D].
 void kernels_attention(const Decoder* decoder, const Step* step, const float* queries,
                        float* workspace, float* target) {
-    const int64_t size = (int64_t)decoder->num_heads * decoder->head_dim;
-    for (int64_t row = 0; row < step->num_rows; ++row)
-        attend_row(*decoder, *step, row, queries + row * size, step->keys, step->values, workspace,
-                   target + row * size);
+    if (step->is_kv_half)
+        attend_rows<Half>(*decoder, *step, queries, workspace, target);
+    else
+        attend_rows<float>(*decoder, *step, queries, workspace, target);
 }
 
 // Floats of scratch that kernels_forward needs.
@@ -235,23 +272,13 @@ int64_t kernels_forward_workspace(const Decoder* decoder, const Step* step) {
 // target [R, hidden]. Returns a StepFault, before anything was written.
 int32_t kernels_forward(const Decoder* decoder, const Step* step, float* workspace,
                         float* target) {
-    const Decoder& d = *decoder;
-    const StepFault fault = find_fault(d, *step);
+    const StepFault fault = find_fault(*decoder, *step);
     if (fault != kStepSound) return fault;
 
-    const Workspace work(d, step->num_rows, workspace);
-    const size_t hidden_bytes = sizeof(float) * d.hidden_size;
-    for (int64_t row = 0; row < step->num_rows; ++row)
-        memcpy(work.hidden + row * d.hidden_size,
-               d.embedding + step->token_ids[row] * d.hidden_size, hidden_bytes);
-    for (int index = 0; index + 1 < d.num_layers; ++index)
-        run_layer(d, *step, index, work, nullptr, step->num_rows, work.hidden);
-
-    for (int64_t i = 0; i < step->num_outputs; ++i)
-        memcpy(target + i * d.hidden_size, work.hidden + step->output_rows[i] * d.hidden_size,
-               hidden_bytes);
-    run_layer(d, *step, d.num_layers - 1, work, step->output_rows, step->num_outputs, target);
-    norm_rows(d, target, d.final_norm, step->num_outputs, target);
+    if (step->is_kv_half)
+        forward<Half>(*decoder, *step, workspace, target);
+    else
+        forward<float>(*decoder, *step, workspace, target);
     return kStepSound;
 }
 

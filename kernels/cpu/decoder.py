@@ -18,13 +18,9 @@ from kernels.cpu.library import (
     SIZE_MULTIPLE,
     STEP_FAULTS,
     CpuKernels,
-    DecoderStruct,
-    LayerStruct,
-    MatrixStruct,
     PackedLinear,
-    StepStruct,
-    pointer,
 )
+from kernels.cpu.structs import DecoderStruct, LayerStruct, MatrixStruct, StepStruct, pointer
 
 
 class UnsupportedShapeError(ValueError):
@@ -77,7 +73,8 @@ class StepTensors:
         row_sequence: ``[T]`` int32.
         output_rows: ``[R]`` int64, the rows whose hidden state is wanted.
         block_tables: ``[num_sequences, max_blocks]`` int32.
-        keys: ``[L, P, S, G, D]`` float32, read and written in place.
+        keys: ``[L, P, S, G, D]`` float32 or float16, read and written in place. float16 halves
+            what attention reads, which bounds large batches; row invariance holds as well.
         values: Likewise.
     """
 
@@ -98,6 +95,8 @@ class StepTensors:
                 raise ValueError(f"{num_rows} token ids, but a row tensor of {tuple(rows.shape)}")
         if self.keys.shape != self.values.shape:
             raise ValueError("keys and values differ in shape")
+        is_half = self.keys.dtype == torch.float16
+        kv_dtype = torch.float16 if is_half else torch.float32
         num_blocks, block_size = self.keys.shape[1:3]
         if block_size % BLOCK_SIZE_MULTIPLE:
             raise ValueError(f"block size {block_size} is no multiple of {BLOCK_SIZE_MULTIPLE}")
@@ -108,13 +107,14 @@ class StepTensors:
             pointer(self.row_sequence, torch.int32),
             pointer(self.output_rows, torch.int64),
             pointer(self.block_tables, torch.int32),
-            pointer(self.keys, torch.float32),
-            pointer(self.values, torch.float32),
+            pointer(self.keys, kv_dtype),
+            pointer(self.values, kv_dtype),
             num_rows,
             self.output_rows.shape[0],
             *self.block_tables.shape,
             num_blocks,
             block_size,
+            int(is_half),
         )
 
 
@@ -135,7 +135,7 @@ class PackedDecoder:
         UnsupportedShapeError: From ``shape``.
     """
 
-    def __init__(  # noqa: PLR0913, one argument a part of the decoder
+    def __init__(
         self,
         kernels: CpuKernels,
         shape: DecoderShape,
@@ -186,8 +186,10 @@ class PackedDecoder:
         shape = self.shape
         expected = (shape.num_layers, shape.num_kv_heads, shape.head_dim)
         if (step.keys.shape[0], *step.keys.shape[3:]) != expected:
-            raise ValueError(f"KV cache {tuple(step.keys.shape)} does not fit [L, P, S, G, D] "
-                             f"with L, G, D = {expected}")
+            raise ValueError(
+                f"KV cache {tuple(step.keys.shape)} does not fit [L, P, S, G, D] "
+                f"with L, G, D = {expected}"
+            )
         struct = step.struct()
         functions = self.kernels.functions
         needed = functions.kernels_forward_workspace(byref(self.struct), byref(struct))
@@ -228,9 +230,7 @@ class PackedDecoder:
             self._keep(layer.post_attention_norm),
             self._pack(torch.cat((layer.query, layer.key, layer.value))),
             self._pack(layer.output),
-            self._hold(
-                self.kernels.pack_swiglu(layer.gate, layer.up, keep_bf16=self._keep_bf16)
-            ),
+            self._hold(self.kernels.pack_swiglu(layer.gate, layer.up, keep_bf16=self._keep_bf16)),
             self._pack(layer.down),
         )
 

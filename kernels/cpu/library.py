@@ -1,13 +1,13 @@
 """The compiled kernels as Python functions on torch tensors.
 
 Each function checks what it hands over (CPU, contiguous, dtype) and passes bare pointers; ctypes
-releases the GIL while a kernel runs. Knows the C structs of ``decoder.cpp``, nothing of models.
+releases the GIL while a kernel runs. Knows nothing of models.
 """
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, byref, c_char_p, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from kernels.cpu.build import build_library
+from kernels.cpu.structs import DecoderStruct, MatrixStruct, StepStruct, pointer
 
 # Sizes of rows that vectors walk over must be whole vectors on every instruction set.
 SIZE_MULTIPLE = 16
@@ -32,72 +33,6 @@ STEP_FAULTS = {
 }
 
 
-class MatrixStruct(Structure):
-    """``PackedMatrix`` of ``linear.h``."""
-
-    _fields_ = (
-        ("panels", c_void_p),
-        ("columns", c_int32),
-        ("depth", c_int32),
-        ("is_bf16", c_int32),
-    )
-
-
-class LayerStruct(Structure):
-    """``Layer`` of ``decoder.cpp``."""
-
-    _fields_ = (
-        ("input_norm", c_void_p),
-        ("post_attention_norm", c_void_p),
-        ("qkv", MatrixStruct),
-        ("output", MatrixStruct),
-        ("gate_up", MatrixStruct),
-        ("down", MatrixStruct),
-    )
-
-
-class DecoderStruct(Structure):
-    """``Decoder`` of ``decoder.cpp``."""
-
-    _fields_ = (
-        ("layers", POINTER(LayerStruct)),
-        ("embedding", c_void_p),
-        ("final_norm", c_void_p),
-        ("cosine", c_void_p),
-        ("sine", c_void_p),
-        ("num_layers", c_int32),
-        ("hidden_size", c_int32),
-        ("num_heads", c_int32),
-        ("num_kv_heads", c_int32),
-        ("head_dim", c_int32),
-        ("ffn_size", c_int32),
-        ("vocab_size", c_int32),
-        ("max_positions", c_int32),
-        ("norm_epsilon", c_float),
-    )
-
-
-class StepStruct(Structure):
-    """``Step`` of ``decoder.cpp``."""
-
-    _fields_ = (
-        ("token_ids", c_void_p),
-        ("positions", c_void_p),
-        ("slots", c_void_p),
-        ("row_sequence", c_void_p),
-        ("output_rows", c_void_p),
-        ("block_tables", c_void_p),
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("num_rows", c_int32),
-        ("num_outputs", c_int32),
-        ("num_sequences", c_int32),
-        ("max_blocks", c_int32),
-        ("num_blocks", c_int32),
-        ("block_size", c_int32),
-    )
-
-
 @dataclass(frozen=True)
 class PackedLinear:
     """A weight matrix ``[columns, depth]`` in panels; owns the memory ``struct`` points into."""
@@ -109,20 +44,6 @@ class PackedLinear:
     def columns(self) -> int:
         """Output columns; of a SwiGLU pair, gate and up together."""
         return self.struct.columns
-
-
-def pointer(tensor: Tensor, dtype: torch.dtype) -> int:
-    """Address of a tensor's data.
-
-    Raises:
-        TypeError: Not a contiguous CPU tensor of ``dtype``.
-    """
-    if tensor.dtype != dtype or tensor.device.type != "cpu" or not tensor.is_contiguous():
-        raise TypeError(
-            f"the CPU kernels need a contiguous CPU tensor of {dtype}, got {tensor.dtype} on "
-            f"{tensor.device}, strides {tensor.stride()}"
-        )
-    return tensor.data_ptr()
 
 
 _SIGNATURES: dict[str, tuple[list[type], type | None]] = {
@@ -233,6 +154,84 @@ class CpuKernels:
             pointer(y, torch.float32),
         )
         return y
+
+    def rotate_and_store(
+        self,
+        qkv: Tensor,
+        cosine: Tensor,
+        sine: Tensor,
+        key_pages: Tensor,
+        value_pages: Tensor,
+        *,
+        positions: Tensor,
+        slot_mapping: Tensor,
+    ) -> None:
+        """``reference.rotate`` on queries and keys, then ``reference.store_kv``, all in place.
+
+        Args:
+            qkv: ``[T, H + 2 G, D]`` float32: queries, keys, values.
+            cosine: ``[max_positions, D / 2]`` float32, the whole table.
+            sine: Likewise.
+            key_pages: ``[P, S, G, D]`` float32 or float16.
+            value_pages: Likewise.
+            positions: ``[T]`` int64.
+            slot_mapping: ``[T]`` int64.
+        """
+        num_kv_heads, head_dim = key_pages.shape[2:]
+        decoder = DecoderStruct(
+            cosine=pointer(cosine, torch.float32),
+            sine=pointer(sine, torch.float32),
+            num_heads=qkv.shape[1] - 2 * num_kv_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+        )
+        step = StepStruct(
+            positions=pointer(positions, torch.int64),
+            slots=pointer(slot_mapping, torch.int64),
+            keys=pointer(key_pages, key_pages.dtype),
+            values=pointer(value_pages, key_pages.dtype),
+            num_rows=qkv.shape[0],
+            is_kv_half=key_pages.dtype == torch.float16,
+        )
+        self.functions.kernels_rotate_and_store(
+            byref(decoder), byref(step), pointer(qkv, torch.float32)
+        )
+
+    def paged_attention(
+        self,
+        queries: Tensor,
+        key_pages: Tensor,
+        value_pages: Tensor,
+        positions: Tensor,
+        row_sequence: Tensor,
+        block_tables: Tensor,
+    ) -> Tensor:
+        """``reference.paged_attention`` on float32 queries and float32 or float16 pages."""
+        _, block_size, num_kv_heads, head_dim = key_pages.shape
+        decoder = DecoderStruct(
+            num_heads=queries.shape[1], num_kv_heads=num_kv_heads, head_dim=head_dim
+        )
+        step = StepStruct(
+            positions=pointer(positions, torch.int64),
+            row_sequence=pointer(row_sequence, torch.int32),
+            block_tables=pointer(block_tables, torch.int32),
+            keys=pointer(key_pages, key_pages.dtype),
+            values=pointer(value_pages, key_pages.dtype),
+            num_rows=queries.shape[0],
+            max_blocks=block_tables.shape[1],
+            block_size=block_size,
+            is_kv_half=key_pages.dtype == torch.float16,
+        )
+        size = self.functions.kernels_attention_workspace(byref(decoder), byref(step))
+        workspace, out = torch.empty(size), torch.empty_like(queries)
+        self.functions.kernels_attention(
+            byref(decoder),
+            byref(step),
+            pointer(queries, torch.float32),
+            workspace.data_ptr(),
+            out.data_ptr(),
+        )
+        return out
 
 
 @lru_cache(maxsize=8)

@@ -54,7 +54,8 @@ static inline Vec load(const float* source) {
 
 static inline void store(float* target, Vec v) { memcpy(target, &v, sizeof v); }
 
-static inline Vec splat(float x) { return Vec{} + x; }
+// x - 0 is x for every x, so that nothing is computed (x + 0 would turn -0 into 0).
+static inline Vec splat(float x) { return x - Vec{}; }
 
 static inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 
@@ -75,6 +76,63 @@ static inline Vec fma(Vec a, Vec b, Vec c) {
     return c;
 #endif
 }
+
+// A float16 in memory. Arithmetic is always float32; only the KV cache is stored like this.
+struct Half {
+    uint16_t bits;
+};
+
+#if !defined(KERNELS_PORTABLE) && defined(__AVX512F__)
+static inline Vec load(const Half* source) {
+    return (Vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)source));
+}
+static inline void store(Half* target, Vec v) {
+    _mm256_storeu_si256((__m256i*)target, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif !defined(KERNELS_PORTABLE) && defined(__AVX2__) && defined(__FMA__)
+static inline Vec load(const Half* source) {
+    return (Vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)source));
+}
+static inline void store(Half* target, Vec v) {
+    _mm_storeu_si128((__m128i*)target, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif !defined(KERNELS_PORTABLE) && defined(__aarch64__)
+static inline Vec load(const Half* source) {
+    return (Vec)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t*)source)));
+}
+static inline void store(Half* target, Vec v) {
+    vst1_u16((uint16_t*)target, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
+}
+#else
+// Exponents are rebased by a multiplication, which also gets subnormals right.
+static inline Vec load(const Half* source) {
+    Vec v;
+    for (int i = 0; i < kLanes; ++i) {
+        const uint32_t half = source[i].bits;
+        uint32_t word = (half & 0x7FFF) << 13;
+        float magnitude;
+        memcpy(&magnitude, &word, 4);
+        magnitude *= 0x1p112f;
+        v[i] = half & 0x8000 ? -magnitude : magnitude;
+    }
+    return v;
+}
+static inline void store(Half* target, Vec v) {
+    for (int i = 0; i < kLanes; ++i) {
+        // Adding 2^13 ulp steps above the value rounds it to 11 bits, to nearest even.
+        const float magnitude = std::fmin(std::fabs(v[i]), 65504.0f);
+        const float step = std::fmax(magnitude, 0x1p-14f);
+        uint32_t word;
+        memcpy(&word, &step, 4);
+        word = (word & 0x7F800000) + (13u << 23);
+        float bias;
+        memcpy(&bias, &word, 4);
+        const float rounded = ((magnitude + bias) - bias) * 0x1p-112f;
+        memcpy(&word, &rounded, 4);
+        target[i].bits = (uint16_t)((word >> 13) | (std::signbit(v[i]) ? 0x8000u : 0u));
+    }
+}
+#endif
 
 // Sum over lanes: lane i with lane i + half, halving until one is left.
 static inline float sum_lanes(Vec v) {
