@@ -125,7 +125,7 @@ class Channel:
             raise self._failure
 
     async def close(self) -> None:
-        """End the connection; the reader goes on until then, because unread audio would hold it up."""
+        """End the connection. The reader goes on until then: unread audio would delay it."""
         for receiver in [*self._receivers.values()]:
             self.forget(receiver)
             receiver.fail(ConnectionLostError("the session was closed"))
@@ -165,9 +165,9 @@ class Channel:
             case wire.Error(context=None):
                 return error_from_wire(message)
             case wire.Error(context=name):
+                # The answering cancel sets the context's name free for a new utterance.
                 if receiver := self._receivers.get(name or ""):
-                    self.forget(receiver)
-                    receiver.fail(error_from_wire(message))
+                    await self.abandon(receiver, error_from_wire(message))
             case wire.Pong():
                 if pong := self._pongs.pop(message.nonce, None):
                     pong.set()

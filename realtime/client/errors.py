@@ -1,5 +1,8 @@
 """Errors that only a client can meet, and the exceptions that the service's answers stand for."""
 
+from contextlib import suppress
+
+import msgspec
 from websockets.exceptions import ConnectionClosed
 
 from realtime import wire
@@ -64,8 +67,12 @@ def error_of_close(closed: ConnectionClosed) -> SpeechError:
     )
 
 
-def error_of_status(url: str, status: int) -> SpeechError:
-    """The exception for an HTTP status that refused the WebSocket."""
+def error_of_refusal(url: str, status: int, body: bytes) -> SpeechError:
+    """The exception for an HTTP response that refused the WebSocket; its body may say why."""
+    with suppress(msgspec.DecodeError):
+        message: wire.ServerMessage = wire.decode_server_message(body)
+        if isinstance(message, wire.Error):
+            return error_from_wire(message)
     if status in (401, 403):
         return UnauthorizedError(f"{url} refuses this caller (HTTP {status})")
     if status in (429, 503):

@@ -15,7 +15,7 @@ from realtime.client.errors import (
     ServiceUnreachableError,
     error_from_wire,
     error_of_close,
-    error_of_status,
+    error_of_refusal,
 )
 
 DEFAULT_URL = "ws://127.0.0.1:8765"
@@ -56,7 +56,8 @@ async def open_socket(url: str, timeout_s: float) -> ClientConnection:
             proxy=None if _is_local(url) else True,
         )
     except InvalidStatus as refused:
-        raise error_of_status(url, refused.response.status_code) from refused
+        response = refused.response
+        raise error_of_refusal(url, response.status_code, bytes(response.body or b"")) from refused
     except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
         reason = str(error) or type(error).__name__
         raise ServiceUnreachableError(f"no service answers at {url}: {reason}") from error

@@ -1,0 +1,1 @@
+"""The `realtime` command: one file a command, and what the commands share."""
