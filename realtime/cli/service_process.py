@@ -90,12 +90,22 @@ async def private_service(
 
 
 def has_process_group(pid: int) -> bool:
-    """Whether any process of the group that `pid` led is left."""
+    """Whether any process of the group that `pid` led is left, zombies not counted."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
         return False
-    return True
+    stats = [*Path("/proc").glob("[0-9]*/stat")]
+    return not stats or any(_is_alive_in_group(stat, pid) for stat in stats)
+
+
+def _is_alive_in_group(stat: Path, pid: int) -> bool:
+    """proc(5): after the parenthesised name come state, parent and process group."""
+    try:
+        state, _, group = stat.read_text().rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False  # it ended meanwhile
+    return int(group) == pid and state not in "ZX"
 
 
 async def _group_ends(pid: int) -> bool:
