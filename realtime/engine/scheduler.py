@@ -161,10 +161,11 @@ class Scheduler:
             self._finish(sequence, "cancelled")
 
     def fail(self, request_id: int, error: SpeechError) -> None:
-        """End one request with an error; the others are not touched."""
+        """End one request with an error; the others are not touched. Ignored where it is already over."""
         sequence = self._sequences.get(request_id)
-        if sequence is not None:
-            self._release(sequence)
+        if sequence is None:
+            return
+        self._release(sequence)
         self._outputs.append(
             Failed(
                 request_id=request_id,

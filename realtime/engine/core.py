@@ -1,0 +1,224 @@
+"""One step of the engine: receive -> schedule -> run -> commit -> emit. Start reading here.
+
+Knows messages and the three parts that it joins; no sockets, no tensors.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, assert_never
+
+from realtime.clock import Clock
+from realtime.engine.plan import Output, SamplingSettings, StepPlan, StepResult
+from realtime.engine.scheduler import Scheduler
+from realtime.errors import ShuttingDownError, SpeechError, UnknownVoiceError
+from realtime.messages import (
+    AppendSegment,
+    CancelRequest,
+    CapacityReport,
+    EndText,
+    FromEngine,
+    PlaybackReport,
+    SamplingParams,
+    Shutdown,
+    StartRequest,
+    ToEngine,
+)
+
+REPORT_INTERVAL_S = 0.5
+_SMOOTHING = 0.1  # weight of the newest step in `step_s`
+
+
+class Link(Protocol):
+    """The engine's end of `realtime.link`."""
+
+    def send(self, messages: Iterable[FromEngine]) -> None:
+        """Send in order."""
+        ...
+
+    def receive(self, timeout_s: float) -> list[ToEngine]:
+        """What has arrived, waiting up to `timeout_s` for the first."""
+        ...
+
+
+class Runner(Protocol):
+    """Computes a plan."""
+
+    def run(self, plan: StepPlan) -> StepResult:
+        """One forward pass."""
+        ...
+
+
+class Sink(Protocol):
+    """Decodes and emits outputs in order; see `realtime.engine.codec_stage`."""
+
+    def submit(self, outputs: list[Output]) -> None:
+        """Take over outputs."""
+        ...
+
+
+class Prompter(Protocol):
+    """What the core needs to know of the voice."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that requests may use for it."""
+        ...
+
+    def prompt(self, phonemes: str) -> tuple[int, ...]:
+        """Token ids of a segment's prompt.
+
+        Raises:
+            SpeechError: The phonemes cannot be spoken.
+        """
+        ...
+
+    def settings(self, params: SamplingParams) -> SamplingSettings:
+        """A request's sampling, completed by the voice's defaults."""
+        ...
+
+
+class EngineCore:
+    """Joins link, scheduler, runner and codec; every method runs on the loop thread.
+
+    Args:
+        codec_s: Smoothed time of a codec call, for the capacity report.
+        resident_bytes: Memory of the process, for the capacity report.
+        max_streams: Slots, for the capacity report.
+        num_blocks: KV blocks, for the capacity report.
+
+    Attributes:
+        busy_since: When the running forward pass began; `None` between passes.
+        is_stopping: Set by `Shutdown`.
+    """
+
+    def __init__(
+        self,
+        *,
+        link: Link,
+        scheduler: Scheduler,
+        runner: Runner,
+        sink: Sink,
+        voice: Prompter,
+        clock: Clock,
+        codec_s: Callable[[], float],
+        resident_bytes: Callable[[], int],
+        max_streams: int,
+        num_blocks: int,
+    ) -> None:
+        self._link = link
+        self.scheduler = scheduler
+        self._runner = runner
+        self._sink = sink
+        self._voice = voice
+        self._clock = clock
+        self._codec_s = codec_s
+        self._resident_bytes = resident_bytes
+        self._max_streams = max_streams
+        self._num_blocks = num_blocks
+        self._step_s = 0.0
+        self._num_steps = 0
+        self._report_at = clock.now()
+        self._is_draining = False
+        self.busy_since: float | None = None
+        self.is_stopping = False
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether `drain` was called and no request is left."""
+        return self._is_draining and not self.scheduler.num_open
+
+    def drain(self) -> None:
+        """Refuse new requests from now on; open ones go on."""
+        self._is_draining = True
+
+    def step(self, *, is_idle: bool = False) -> bool:
+        """Advance every scheduled sequence by one forward pass and emit what it produced.
+
+        Args:
+            is_idle: There was nothing to compute last time: wait for a message, at most until the next report is due.
+
+        Returns:
+            Whether anything was computed.
+
+        Raises:
+            LinkClosedError: The gateway is gone.
+        """
+        self._report()
+        self._receive(max(0.0, self._report_at - self._clock.now()) if is_idle else 0.0)
+        plan = self.scheduler.schedule()
+        if plan.slices:
+            self.busy_since = started_at = self._clock.now()
+            result = self._runner.run(plan)
+            self.busy_since = None
+            self.scheduler.commit(plan, result)
+            self._num_steps += 1
+            duration_s = self._clock.now() - started_at
+            self._step_s += _SMOOTHING * (duration_s - self._step_s) if self._step_s else duration_s
+        else:
+            self._step_s = 0.0
+        outputs = self.scheduler.take_outputs()
+        if outputs:
+            self._sink.submit(outputs)
+        return bool(plan.slices)
+
+    def _receive(self, timeout_s: float) -> None:
+        for message in self._link.receive(timeout_s):
+            self._apply(message)
+
+    def _apply(self, message: ToEngine) -> None:
+        match message:
+            case StartRequest():
+                self._start(message)
+            case AppendSegment(request_id=request_id, index=index, phonemes=phonemes):
+                try:
+                    prompt = self._voice.prompt(phonemes)
+                except SpeechError as error:
+                    self.scheduler.fail(request_id, error)
+                else:
+                    self.scheduler.append(request_id, index, prompt, len(phonemes))
+            case EndText(request_id=request_id):
+                self.scheduler.end_text(request_id)
+            case CancelRequest(request_id=request_id):
+                self.scheduler.cancel(request_id)
+            case PlaybackReport(request_id=request_id, sent_samples=sent_samples):
+                self.scheduler.report_playback(request_id, sent_samples)
+            case Shutdown():
+                self.is_stopping = True
+            case _:
+                assert_never(message)
+
+    def _start(self, message: StartRequest) -> None:
+        self.scheduler.start(
+            message.request_id,
+            self._voice.settings(message.sampling),
+            wants_audio=message.wants_audio,
+            wants_tokens=message.wants_tokens,
+        )
+        if self._is_draining:
+            self.scheduler.fail(message.request_id, ShuttingDownError("the engine is draining"))
+        elif message.voice not in self._voice.names:
+            error = UnknownVoiceError(
+                f"no voice `{message.voice}`; there is {', '.join(self._voice.names)}"
+            )
+            self.scheduler.fail(message.request_id, error)
+
+    def _report(self) -> None:
+        """Send load and heartbeat when due."""
+        now = self._clock.now()
+        if now < self._report_at:
+            return
+        self._report_at = now + REPORT_INTERVAL_S
+        scheduler = self.scheduler
+        report = CapacityReport(
+            at=now,
+            num_running=scheduler.num_running,
+            num_waiting=scheduler.num_waiting,
+            max_streams=self._max_streams,
+            free_blocks=scheduler.num_free_blocks,
+            num_blocks=self._num_blocks,
+            num_tokens_total=scheduler.num_tokens_total,
+            num_steps_total=self._num_steps,
+            step_s=self._step_s,
+            codec_s=self._codec_s() if scheduler.num_running else 0.0,
+            resident_bytes=self._resident_bytes(),
+        )
+        self._link.send([report])
