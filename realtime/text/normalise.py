@@ -1,6 +1,6 @@
 """Text as people write it -> words to say, with a way back to the written characters.
 
-Works on one segment at a time and knows nothing of streams: `realtime.text.boundaries` never ends a
+Works on one segment at a time and knows nothing of streams: `realtime.text.scanner` never ends a
 segment inside something that these rules would read as one. American English.
 """
 

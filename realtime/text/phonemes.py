@@ -9,11 +9,13 @@ hibari's `vocab.json`; anything outside it is removed here. Knows nothing about 
 import json
 import re
 import threading
+from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
 import msgspec
 from hibari.g2p import G2P
+from hibari.g2p.oov import OOV
 
 from realtime.errors import UnspeakableTextError
 from realtime.text.alignment import AlignedText
@@ -22,6 +24,7 @@ from realtime.text.normalise import normalise
 # The lexicon tries every sub-range of a word's parts: cost grows with the square of their number.
 MAX_WORD_CHARS = 40
 MAX_WORD_PARTS = 8
+NUM_CACHED_WORDS = 4096
 
 _LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARS}}}(?=\S)")
 _MANY_PARTS = re.compile(rf"(?:[^\s-]*+-){{{MAX_WORD_PARTS}}}(?=\S)|(?:[^\s']*+'){{4}}(?=\S)")
@@ -78,8 +81,8 @@ class FrontEnd:
     def __init__(self) -> None:
         """Load lexicon, tagger and the network for unknown words (about a second)."""
         self.alphabet = load_alphabet()
-        self._g2p = G2P()
-        self._g2p.oov("warmup")
+        # A name that the lexicon lacks costs a millisecond, and the same ones come again.
+        self._g2p = G2P(oov=lru_cache(maxsize=NUM_CACHED_WORDS)(OOV()))
         # hibari promises nothing about threads, and the interpreter lock leaves little to gain.
         self._lock = threading.Lock()
 

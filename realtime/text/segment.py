@@ -12,8 +12,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from realtime.text.boundaries import Cut, Limits, Scanner
 from realtime.text.phonemes import FrontEnd, Reading, Word
+from realtime.text.scanner import Cut, Limits, Scanner
 
 
 class SegmentPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,5 +1,6 @@
 # ruff: noqa: E501
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -53,6 +54,15 @@ def test_text_split_at_every_position_gives_the_same_segments(policy):
     for at in range(len(TRICKY) + 1):
         assert segments([TRICKY[:at], TRICKY[at:]], policy) == whole
     assert segments(TRICKY, policy) == whole
+
+
+def test_rows_of_the_shared_evaluation_split_anywhere_give_the_same_segments():
+    rows = (Path(__file__).parents[1] / "data" / "normalise.tsv").read_text(encoding="utf-8")
+    text = " ".join(row.partition("\t")[0] for row in rows.splitlines())
+    whole = segments([text], SHORT)
+    assert segments(text, SHORT) == whole
+    for width in (2, 3, 5, 7, 11):
+        assert segments([text[i : i + width] for i in range(0, len(text), width)], SHORT) == whole
 
 
 ALPHABET = st.sampled_from(
@@ -222,17 +232,17 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE, ids=ascii)
 def test_work_on_hostile_text_grows_linearly(unit, monkeypatch):
-    from realtime.text import boundaries
+    from realtime.text.scanner import Scanner
 
     added = 0
-    add = boundaries.Scanner.add
+    add = Scanner.add
 
     def counting_add(scanner, character):
         nonlocal added
         added += 1
         return add(scanner, character)
 
-    monkeypatch.setattr(boundaries.Scanner, "add", counting_add)
+    monkeypatch.setattr(Scanner, "add", counting_add)
     front_end = LetterFrontEnd()
     text = unit * (20_000 // len(unit))
     stream = TextStream(front_end, SegmentPolicy())
