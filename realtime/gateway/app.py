@@ -143,6 +143,7 @@ class Gateway:
             status, error = refused
             self._services.metrics.sessions_refused.labels(reason=error.code).inc()
             await websocket.send_denial_response(_as_response(error, status))
+            websocket.scope[SCOPE_KEY].refused()
             return
         self._num_reserved += 1
         try:

@@ -123,6 +123,7 @@ class Context:
     def summary(self, reason: DoneReason, at: float, *, was_abandoned: bool = False) -> ContextDone:
         """The context's end, with its stages completed."""
         self.stages.done_at = at
+        self.stages.num_samples = max(self.stages.num_samples, self.queued_samples)
         self.stages.underrun_s = self.playback.underrun_s
         self.stages.num_underruns = self.playback.num_underruns
         return ContextDone(

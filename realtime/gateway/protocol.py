@@ -562,7 +562,6 @@ class SessionProtocol:
 
     def _request_failed(self, context: Context, event: Failed, at: float) -> None:
         context.stages.freed_at = at
-        context.stages.num_samples = context.queued_samples
         if context.state is ContextState.CANCELLING:
             self._finish(context, "cancelled", at)
             return

@@ -43,6 +43,10 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         super().handle_parser_exception()
         self.abort_later()
 
+    def refused(self) -> None:
+        """The upgrade was answered with another response, which uvicorn would report as a fault."""
+        self.handshake_complete = True
+
     @property
     def unsent_bytes(self) -> int:
         """Bytes that the kernel has not taken."""

@@ -82,6 +82,7 @@ async def running_gateway(config: ServiceConfig | None = None, **engine_options)
             yield Running(listener.getsockname()[1], gateway, engine, fake, metrics)
         finally:
             server.should_exit = True
+            listener.close()
             await link.aclose()
             await anyio.to_thread.run_sync(thread.join, 5.0)
             assert not thread.is_alive()
