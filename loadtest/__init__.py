@@ -1,0 +1,1 @@
+"""Black-box callers of a running service: load, and word error rate. Knows the wire format only."""
