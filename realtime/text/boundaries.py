@@ -122,7 +122,8 @@ def _judge_full_stop(word: str, following: str) -> Verdict:
         ends = not (following.islower() or is_number)
     else:
         # Prose without capitals: an abbreviation that is in no table rarely looks like a word.
-        is_word = len(word) >= 3 and word.islower() and any(v in word for v in "aeiouy")
+        has_vowel = any(vowel in word for vowel in "aeiouy")
+        is_word = word in known.SHORT_WORDS or (len(word) >= 3 and word.islower() and has_vowel)
         ends = is_word or not following.islower()
     return Verdict.ENDS_SENTENCE if ends else Verdict.IS_BOUND
 

@@ -126,7 +126,10 @@ class Scanner:
     def _judge_waiting(self) -> Cut | None:
         at, self._waiting_at = self._waiting_at, None
         assert at is not None
-        return Cut(at, ends_sentence=True) if word_at(self.text, at) in known.STARTERS else None
+        word = word_at(self.text, at)
+        is_initial = len(word) == 1 and self.text[at + 1 : at + 2] == "."  # "Dr. A. Smith"
+        starts = word in known.STARTERS and not is_initial
+        return Cut(at, ends_sentence=True) if starts else None
 
     def _cut_by_length(self) -> Cut | None:
         length = len(self.text)
@@ -134,7 +137,9 @@ class Scanner:
         # Judged when a word is complete: the latest one may be the connective to cut before.
         is_word_complete = self._gap_at == length - 1
         if limits.word_from is not None and length >= limits.word_from and is_word_complete:
-            at = self._best_word_gap(limits.clause_from or 1)
+            earliest = limits.clause_from or 1
+            is_clause_long = self._clause_at >= earliest // 2 and self._clause_at > 0
+            at = self._clause_at if is_clause_long else self._best_word_gap(earliest)
             if at:
                 return Cut(at, ends_sentence=False)
         if length < limits.longest:

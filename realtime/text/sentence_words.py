@@ -45,7 +45,8 @@ STARTERS = frozenset(
 CONNECTIVES = frozenset(
     "and but or so because that which who when while where if although though since unless"
     " until before after then than as with without for from into through across over under"
-    " between during to in on at by about against toward towards despite".split()
+    " between during to in on at by about against toward towards despite whether how why"
+    " what beside near within along around behind among once like via per".split()
 )
 # Words that belong to the next one: no cut behind them.
 LEANS_FORWARD = frozenset(
@@ -58,4 +59,6 @@ LEANS_FORWARD = frozenset(
     " six seven eight nine ten eleven twelve half point minus plus miss mister doctor saint"
     " mount sir lady there".split()
 )
+# Two letters, no abbreviation: they may end a sentence in prose without capitals.
+SHORT_WORDS = frozenset("it me us so to go do be up we he is on ok".split())
 LONGEST_WORD = max(len(word) for word in STARTERS | CONNECTIVES) + 1

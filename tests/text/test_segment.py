@@ -125,6 +125,8 @@ def test_spans_are_contiguous_and_bounded_and_lose_no_letter(text):
         ("Great!🎉 Next one.", ["Great!🎉", "Next one."]),
         ("See example.com. Then v2.0 came.", ["See example.com.", "Then v2.0 came."]),
         ("1. Buy milk. 2. Go.", ["1. Buy milk.", "2. Go."]),
+        ("I saw Dr. A. Smith.", ["I saw Dr. A. Smith."]),
+        ("we know it. what now", ["we know it.", "what now"]),
         ("no capitals here. it works.", ["no capitals here.", "it works."]),
         ("A title\n\nThen text\nItem two", ["A title", "Then text", "Item two"]),
         ("one line that was\nwrapped here", ["one line that was\nwrapped here"]),
@@ -165,6 +167,14 @@ def test_first_segment_ends_at_the_first_clause_past_its_minimum():
     assert text[: first.end] == "Well, if you like, "
     assert not first.ends_sentence
     assert [text[s.start : s.end] for s in rest] == ["we go, and then we rest, but not long."]
+
+
+def test_first_segment_prefers_an_early_clause_to_a_word_gap():
+    policy = SegmentPolicy(first_min_chars=40, first_max_chars=60)
+    text = "I can't reach the router from here and now, please check whether the small light is on."
+    short = text.replace(" from here and now", "")
+    for source in (text, short):
+        assert source[: segments([source], policy)[0].end].endswith(", ")
 
 
 def test_first_segment_without_clauses_ends_before_a_connective():
