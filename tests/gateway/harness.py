@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
@@ -73,7 +73,9 @@ async def running_gateway(config: ServiceConfig | None = None, **engine_options)
     )
     listener = bind(config.gateway)
     server = make_server(gateway.app, config.gateway)
-    async with anyio.create_task_group() as tasks:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(listener)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_run_client, client)
         tasks.start_soon(lambda: server.serve(sockets=[listener]))
         while not server.started:
@@ -82,7 +84,6 @@ async def running_gateway(config: ServiceConfig | None = None, **engine_options)
             yield Running(listener.getsockname()[1], gateway, engine, fake, metrics)
         finally:
             server.should_exit = True
-            listener.close()
             await link.aclose()
             await anyio.to_thread.run_sync(thread.join, 5.0)
             assert not thread.is_alive()

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -66,7 +66,9 @@ async def _service(*extra: str, **engine):
     )
     listener = bind(config.gateway)
     server = make_server(gateway.app, config.gateway)
-    async with anyio.create_task_group() as tasks:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(listener)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(supervisor.run)
         async with anyio.create_task_group() as serving:
             serving.start_soon(partial(server.serve, sockets=[listener]))
@@ -76,7 +78,6 @@ async def _service(*extra: str, **engine):
                 yield _Service(listener.getsockname()[1], gateway, supervisor)
             finally:
                 server.should_exit = True
-                listener.close()
         tasks.cancel_scope.cancel()
     assert not psutil.Process().children()
 
