@@ -59,17 +59,25 @@ class Running:
 
 
 @asynccontextmanager
-async def running_gateway(config: ServiceConfig | None = None, **engine_options) -> AsyncIterator[Running]:
+async def running_gateway(
+    config: ServiceConfig | None = None, **engine_options
+) -> AsyncIterator[Running]:
     config = config or config_of()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     fake, thread = start_fake_engine(theirs, **engine_options)
     link = await AsyncLink.from_socket(ours)
     metrics = ServiceMetrics()
-    client = EngineClient(link, await link.receive(), MonotonicClock(), on_late=metrics.engine_late.inc)
+    client = EngineClient(
+        link, await link.receive(), MonotonicClock(), on_late=metrics.engine_late.inc
+    )
     engine = DirectEngine(client)
     gateway = Gateway(
-        config, clock=MonotonicClock(), engine=engine, metrics=metrics, new_text_source=FakeTextSource
+        config,
+        clock=MonotonicClock(),
+        engine=engine,
+        metrics=metrics,
+        new_text_source=FakeTextSource,
     )
     listener = bind(config.gateway)
     server = make_server(gateway.app, config.gateway)
@@ -123,7 +131,9 @@ class Caller:
         """Receive up to the first message of this kind with these field values."""
         while True:
             message = await self.receive()
-            if isinstance(message, kind) and all(getattr(message, k) == v for k, v in fields.items()):
+            if isinstance(message, kind) and all(
+                getattr(message, k) == v for k, v in fields.items()
+            ):
                 return message
 
     async def close_code(self) -> int:
@@ -138,7 +148,9 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(running: Running, hello: wire.Hello | None = wire.Hello(), **options) -> AsyncIterator[Caller]:
+async def calling(
+    running: Running, hello: wire.Hello | None = wire.Hello(), **options
+) -> AsyncIterator[Caller]:
     options = {"subprotocols": [wire.SUBPROTOCOL], "compression": None} | options
     async with connect(running.url, **options) as socket:
         caller = Caller(socket)

@@ -32,7 +32,15 @@ async def _answer(running, *messages, hello=wire.Hello()):
 
 @pytest.mark.parametrize(
     "data",
-    ["not json", "[]", "3", '{"type":"sing"}', '{"text":"x"}', '{"type":"ping","volume":1}', "{" * 5000],
+    [
+        "not json",
+        "[]",
+        "3",
+        '{"type":"sing"}',
+        '{"text":"x"}',
+        '{"type":"ping","volume":1}',
+        "{" * 5000,
+    ],
 )
 async def test_message_of_no_known_form_is_refused(data):
     async with running_gateway() as running:
@@ -118,7 +126,10 @@ async def test_unspeakable_text_ends_its_context():
 
 
 async def test_context_without_text_times_out():
-    async with running_gateway(config_of(text_timeout_s=0.2)) as running, calling(running) as caller:
+    async with (
+        running_gateway(config_of(text_timeout_s=0.2)) as running,
+        calling(running) as caller,
+    ):
         await caller.send(wire.Text(context="a", text="One."))
         assert (await caller.until(wire.Error)).code == "text_timeout"
         done = await caller.until(wire.Done)
@@ -132,7 +143,10 @@ async def test_reader_that_stops_is_closed_and_holds_little():
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
             sock.connect(("127.0.0.1", running.port))
             sock.setblocking(False)
-            async with calling(running, sock=sock, max_queue=1) as caller, calling(running) as other:
+            async with (
+                calling(running, sock=sock, max_queue=1) as caller,
+                calling(running) as other,
+            ):
                 await caller.send(wire.Text(context="a", text="Long."))
                 with anyio.fail_after(10):
                     while running.gateway.num_sessions == 2:

@@ -18,9 +18,7 @@ async def test_text_comes_back_as_audio_sentences_and_metrics():
         assert done.reason == "end_of_speech"
         assert done.samples == 8 * SAMPLES_PER_FRAME
         assert done.char == len("One. Two.")
-        assert [frame.sample_offset for frame in audio] == [
-            i * SAMPLES_PER_FRAME for i in range(9)
-        ]
+        assert [frame.sample_offset for frame in audio] == [i * SAMPLES_PER_FRAME for i in range(9)]
         assert [frame.is_last for frame in audio] == [False] * 8 + [True]
         assert [(s.start_char, s.end_char, s.start_sample, s.end_sample) for s in sentences] == [
             (0, 4, 0, 4 * SAMPLES_PER_FRAME),
