@@ -303,25 +303,10 @@ FILE_EXTENSIONS = (
     "pdf txt doc docx xls xlsx ppt pptx csv json xml html htm css js ts py rs go c cpp h java sh md"
     " png jpg jpeg gif svg mp3 mp4 wav zip gz tar exe toml yaml yml log ini cfg ipynb sql"
 ).split()
-# Extensions and labels that are said as words, not letters.
-SAID_AS_WORDS = frozenset(
-    (
-        "com",
-        "org",
-        "net",
-        "edu",
-        "gov",
-        "info",
-        "biz",
-        "app",
-        "dev",
-        "doc",
-        "zip",
-        "tar",
-        "log",
-        "go",
-    )
-)
+# Ends of names and addresses that are said letter by letter though they have a vowel.
+SPELLED_ENDINGS = (
+    frozenset(FILE_EXTENSIONS) | {"uk", "us", "au", "ca", "tv", "ai", "io", "eu"}
+) - {"doc", "zip", "tar", "log", "go", "toml", "yaml", "java", "wav", "gif"}
 ADDRESS_SYMBOLS = {
     ".": "dot",
     "/": "slash",

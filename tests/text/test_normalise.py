@@ -60,6 +60,17 @@ def test_rows_of_the_shared_evaluation_are_read_as_expected(front_end):
             "it is ninety eight point six degrees fahrenheit thirty seven degrees celsius",
         ),
         ("| Name | Age |", "name age"),
+        ("7 x 8 = 56", "seven times eight equals fifty six"),
+        ("Pay $5/month at shop.co.uk", "pay five dollars per month at shop dot co dot u k"),
+        (
+            "Dr. Seuss lived on Maple Dr. in La Jolla.",
+            "doctor seuss lived on maple drive in la jolla",
+        ),
+        (
+            "Meet me @ 5pm, 450 Oak Ave., Apt. 3B.",
+            "meet me at five p m four hundred fifty oak avenue apartment three b",
+        ),
+        ("Sales rose 8% to $1.1B.", "sales rose eight percent to one point one billion dollars"),
         ("he/she and/or AT&T", "he or she and or a t and t"),
     ],
 )

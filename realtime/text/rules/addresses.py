@@ -23,8 +23,7 @@ def _say_letters(letters: str, *, is_last: bool) -> str:
         return "W W W"
     label = letters.lower()
     spelled = len(letters) > 1 and (
-        not _VOWEL.search(letters)
-        or (is_last and label in tables.FILE_EXTENSIONS and label not in tables.SAID_AS_WORDS)
+        not _VOWEL.search(letters) or (is_last and label in tables.SPELLED_ENDINGS)
     )
     return initials(letters) if spelled else _CAMEL.sub(" ", letters)
 

@@ -11,6 +11,7 @@ _OPERATORS = {
     "-": "minus",
     "*": "times",
     "×": "times",
+    "x": "times",
     "÷": "divided by",
     "/": "divided by",
     "=": "equals",
@@ -31,7 +32,7 @@ def _scientific(match: re.Match[str]) -> str:
 RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"(?<![\w.,])(\d{1,15}(?:\.\d{1,15})?)[eE]([+-]?\d{1,3})\b"), _scientific),
     (re.compile(r"(?<=[\w)])\^(?=[\w(-])"), lambda _: " to the power of "),
-    (re.compile(r"(?<=\d) ([-/]) (?=\d+(?: [-+*/×÷] \d+){0,5} ?=)"), _operation),
+    (re.compile(r"(?<=\d) ([-/x]) (?=\d+(?: [-+*/×÷x] \d+){0,5} ?=)"), _operation),
     (re.compile(r"(?<=[\d)]) ?([+*×÷=]) ?(?=[\d(.-])"), _operation),
     (re.compile(r"(?<=[A-Za-z0-9)]) ?([<>=]) ?(?=[A-Za-z0-9(-])"), _operation),
 )

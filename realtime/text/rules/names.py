@@ -134,6 +134,7 @@ SYMBOL_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"\b[Vv]s\b\.?"), lambda _: "versus"),
     (re.compile(r"\b([A-G])#(?!\w)"), lambda match: match.group(1) + " sharp"),
     (re.compile(r"(?<!\S)\.(?=[A-Za-z]{2})"), lambda _: "dot "),
+    (re.compile(r" ?/ ?(?=(?:day|night|week|month|year|hour|minute|person)\b)"), lambda _: " per "),
     (re.compile(r"(?<=[A-Za-z])/(?=[A-Za-z])"), lambda _: " slash "),
     (re.compile(r"(?<![\w~])~ ?(?=\w)"), lambda _: "about "),
     (re.compile(r"[\u0370-\u03ff]+"), _greek),
