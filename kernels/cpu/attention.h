@@ -17,7 +17,6 @@ struct AttentionShape {
     int num_heads, num_kv_heads, head_dim, block_size;
 
     int64_t slot_size() const { return (int64_t)num_kv_heads * head_dim; }
-    int heads_per_kv() const { return num_heads / num_kv_heads; }
 };
 
 // target[j] = query . key[j] for eight neighbouring slots of a page.
@@ -52,7 +51,7 @@ static inline void add_values(const float* weights, const Element* value, int64_
 }
 
 template <class Element>
-static inline void add_group(const float* weights, const Element* value, int64_t slot_size,
+static inline void add_page(const float* weights, const Element* value, int64_t slot_size,
                             int num_keys, int head_dim, float* sum) {
     int d = 0;
     for (; d + 8 * kLanes <= head_dim; d += 8 * kLanes)
@@ -99,9 +98,11 @@ template <class Element>
 static void attend(const AttentionShape& shape, const float* query, const Element* keys,
                    const Element* values, const int32_t* blocks, int visible, float* scores,
                    float* target) {
+    const int head_dim = shape.head_dim, heads_per_kv = shape.num_heads / shape.num_kv_heads;
     const int64_t slot_size = shape.slot_size();
     const int64_t stride = score_stride(visible);
     const int64_t group_bytes = kKeyGroup * slot_size * sizeof(Element);
+    const int64_t page_bytes = shape.block_size * slot_size * sizeof(Element);
     const auto slot_of = [&](int position) {
         return ((int64_t)blocks[position / shape.block_size] * shape.block_size +
                 position % shape.block_size) *
@@ -109,35 +110,36 @@ static void attend(const AttentionShape& shape, const float* query, const Elemen
     };
 
     for (int first = 0; first < visible; first += kKeyGroup) {
-        const int64_t slot = slot_of(first);
+        const Element* group = keys + slot_of(first);
         const int next = first + kKeyGroup;
         const Element* ahead = next < visible ? keys + slot_of(next) : values + slot_of(0);
-        for (int head = 0; head < shape.num_heads; ++head) {
-            prefetch_part(ahead, group_bytes, head, shape.num_heads);
-            score_keys(query + (int64_t)head * shape.head_dim,
-                       keys + slot + head / shape.heads_per_kv() * shape.head_dim, slot_size,
-                       shape.head_dim, scores + head * stride + first);
-        }
+        for (int head = 0, kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head)
+            for (int i = 0; i < heads_per_kv; ++i, ++head) {
+                prefetch_part(ahead, group_bytes, head, shape.num_heads);
+                score_keys(query + (int64_t)head * head_dim, group + (int64_t)kv_head * head_dim,
+                           slot_size, head_dim, scores + head * stride + first);
+            }
     }
 
-    const float scale = 1.0f / std::sqrt((float)shape.head_dim);
+    const float scale = 1.0f / std::sqrt((float)head_dim);
     for (int head = 0; head < shape.num_heads; ++head) {
         float* row = scores + head * stride;
         for (int64_t j = visible; j < stride; ++j) row[j] = -INFINITY;
         softmax(row, (int)stride, scale);
     }
 
-    memset(target, 0, sizeof(float) * shape.num_heads * shape.head_dim);
-    for (int first = 0; first < visible; first += kKeyGroup) {
-        const int num_keys = visible - first < kKeyGroup ? visible - first : kKeyGroup;
-        const int64_t slot = slot_of(first);
-        const int next = first + kKeyGroup;
+    memset(target, 0, sizeof(float) * shape.num_heads * head_dim);
+    for (int first = 0; first < visible; first += shape.block_size) {
+        const int left = visible - first;
+        const int num_keys = left < shape.block_size ? left : shape.block_size;
+        const Element* page = values + slot_of(first);
+        const int next = first + shape.block_size;
         const Element* ahead = values + slot_of(next < visible ? next : first);
-        for (int head = 0; head < shape.num_heads; ++head) {
-            prefetch_part(ahead, group_bytes, head, shape.num_heads);
-            add_group(scores + head * stride + first,
-                      values + slot + head / shape.heads_per_kv() * shape.head_dim, slot_size,
-                      num_keys, shape.head_dim, target + (int64_t)head * shape.head_dim);
-        }
+        for (int head = 0, kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head)
+            for (int i = 0; i < heads_per_kv; ++i, ++head) {
+                prefetch_part(ahead, page_bytes, head, shape.num_heads);
+                add_page(scores + head * stride + first, page + (int64_t)kv_head * head_dim,
+                         slot_size, num_keys, head_dim, target + (int64_t)head * head_dim);
+            }
     }
 }

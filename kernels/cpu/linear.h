@@ -120,15 +120,16 @@ static inline void multiply_tile(const RowView<const float>& x, int first_row,
 
     Vec sum[Rows][2 * Panels] = {};
     for (int k = 0; k < depth; ++k) {
-        Vec column[2 * Panels];
         UNROLL
-        for (int p = 0; p < Panels; ++p)
-            Weights::unpack(w + p * panel_size, column[2 * p], column[2 * p + 1]);
-        UNROLL
-        for (int r = 0; r < Rows; ++r) {
-            const Vec value = splat(rows[r][k]);
+        for (int p = 0; p < Panels; ++p) {
+            Vec first, second;
+            Weights::unpack(w + p * panel_size, first, second);
             UNROLL
-            for (int c = 0; c < 2 * Panels; ++c) sum[r][c] = fma(value, column[c], sum[r][c]);
+            for (int r = 0; r < Rows; ++r) {
+                const Vec value = splat(rows[r][k]);
+                sum[r][2 * p] = fma(value, first, sum[r][2 * p]);
+                sum[r][2 * p + 1] = fma(value, second, sum[r][2 * p + 1]);
+            }
         }
         w += Weights::kStep;
     }
@@ -140,21 +141,21 @@ static inline void multiply_tile(const RowView<const float>& x, int first_row,
 }
 
 // Turns a run-time number of rows into the tile compiled for it.
-template <class Weights, int Panels, int Rows, class Finish>
+template <class Weights, int Rows, class Finish>
 static inline void multiply_rows(int rows, const RowView<const float>& x, int first_row,
                                  const typename Weights::Element* weights, int depth, int panel,
                                  const Finish& finish) {
     if constexpr (Rows > 0) {
         if (rows == Rows)
-            multiply_tile<Weights, Rows, Panels>(x, first_row, weights, depth, panel, finish);
+            multiply_tile<Weights, Rows, 1>(x, first_row, weights, depth, panel, finish);
         else
-            multiply_rows<Weights, Panels, Rows - 1>(rows, x, first_row, weights, depth, panel,
-                                                     finish);
+            multiply_rows<Weights, Rows - 1>(rows, x, first_row, weights, depth, panel, finish);
     }
 }
 
-// Few rows leave multiply-add units idle (each chain waits 4 cycles, two units: 8 chains fill
-// them), so they take several panels side by side.
+// One or two rows alone would leave multiply-add units idle (a chain waits 4 cycles for each
+// step and there are two units, so 8 chains fill them): they take several panels side by side.
+// Three rows and more are enough with one panel, and with two would spill out of the registers.
 template <class Weights, class Finish>
 static void multiply(const RowView<const float>& x, int num_rows,
                      const typename Weights::Element* weights, int depth, int num_panels,
@@ -163,9 +164,9 @@ static void multiply(const RowView<const float>& x, int num_rows,
     if (num_rows == 1)
         for (; panel + 4 <= num_panels; panel += 4)
             multiply_tile<Weights, 1, 4>(x, 0, weights, depth, panel, finish);
-    if (num_rows == 2 || num_rows == 3)
+    if (num_rows == 2)
         for (; panel + 2 <= num_panels; panel += 2)
-            multiply_rows<Weights, 2, 3>(num_rows, x, 0, weights, depth, panel, finish);
+            multiply_tile<Weights, 2, 2>(x, 0, weights, depth, panel, finish);
 
     // Tiles of nearly equal height: 8 rows are 4 + 4, not 6 and a slow 2.
     const int num_tiles = (num_rows + kTileRows - 1) / kTileRows;
@@ -173,7 +174,7 @@ static void multiply(const RowView<const float>& x, int num_rows,
         int row = 0;
         for (int tile = 0; tile < num_tiles; ++tile) {
             const int rows = num_rows / num_tiles + (tile < num_rows % num_tiles);
-            multiply_rows<Weights, 1, kTileRows>(rows, x, row, weights, depth, panel, finish);
+            multiply_rows<Weights, kTileRows>(rows, x, row, weights, depth, panel, finish);
             row += rows;
         }
     }
