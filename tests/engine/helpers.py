@@ -48,7 +48,8 @@ def prompt(num_phonemes: int, salt: int = 0) -> tuple[int, ...]:
 class Driver:
     """A scheduler, a scripted runner and everything that came out, by request."""
 
-    def __init__(self, limits=LIMITS, layout=LAYOUT, runner=None, clock=None):
+    def __init__(self, limits=LIMITS, layout=LAYOUT, runner=None, clock=None, checks=True):
+        self.checks = checks
         self.clock = clock or FakeClock()
         self.scheduler = Scheduler(limits, layout, self.clock)
         self.runner = runner or ScriptedRunner(layout, limits.block_size)
@@ -74,7 +75,8 @@ class Driver:
             self.scheduler.commit(plan, self.runner.run(plan))
             self.clock.advance(0.01)
         self.outputs += self.scheduler.take_outputs()
-        self.scheduler.check_invariants()
+        if self.checks:
+            self.scheduler.check_invariants()
         return bool(plan.slices)
 
     def run(self, max_steps: int = 20_000) -> None:

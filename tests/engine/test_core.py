@@ -1,0 +1,217 @@
+import msgspec
+import pytest
+
+from models.tokenizer import PhonemeTokenizer
+from realtime.engine.codec_stage import CodecInline, CodecStage
+from realtime.engine.core import EngineCore
+from realtime.engine.scheduler import Scheduler
+from realtime.engine.server import SpokenVoice, speech_layout
+from realtime.messages import (
+    AppendSegment,
+    CancelRequest,
+    CapacityReport,
+    EndText,
+    Failed,
+    Finished,
+    OutputChunk,
+    SamplingParams,
+    SegmentSpoken,
+    Shutdown,
+    StartRequest,
+)
+from tests.engine.helpers import LIMITS as SMALL_LIMITS
+from tests.engine.voice import VOICE, codec_decoder
+from tests.fakes.clock import FakeClock
+from tests.fakes.runner import ScriptedRunner
+
+LIMITS = msgspec.structs.replace(SMALL_LIMITS, num_blocks=256)
+
+
+class ListLink:
+    """Both directions as lists; waiting moves the clock."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.inbox = []
+        self.sent = []
+
+    def send(self, messages):
+        self.sent.extend(messages)
+
+    def receive(self, timeout_s):
+        messages, self.inbox = self.inbox, []
+        if not messages:
+            self.clock.advance(timeout_s)
+        return messages
+
+
+class Rig:
+    def __init__(self, runner=None):
+        self.clock = FakeClock()
+        self.link = ListLink(self.clock)
+        layout = speech_layout(VOICE)
+        stage = CodecStage(codec_decoder(), LIMITS.max_streams, self.clock)
+        self.core = EngineCore(
+            link=self.link,
+            scheduler=Scheduler(LIMITS, layout, self.clock),
+            runner=runner or ScriptedRunner(layout, LIMITS.block_size),
+            sink=CodecInline(stage, self.link.send),
+            voice=SpokenVoice(VOICE, PhonemeTokenizer(VOICE.symbols)),
+            clock=self.clock,
+            codec_s=lambda: stage.decode_s,
+            resident_bytes=lambda: 123,
+            max_streams=LIMITS.max_streams,
+            num_blocks=LIMITS.num_blocks,
+        )
+
+    def tell(self, *messages):
+        self.link.inbox.extend(messages)
+
+    def say(self, request_id, *texts, voice="tiny", ends=True):
+        self.tell(start(request_id, voice))
+        for index, text in enumerate(texts):
+            self.tell(AppendSegment(request_id=request_id, index=index, phonemes=text))
+        if ends:
+            self.tell(EndText(request_id=request_id))
+
+    def run(self, max_steps=5000):
+        for _ in range(max_steps):
+            if not self.core.step() and not self.link.inbox:
+                return
+        raise AssertionError("does not come to rest")
+
+    def of(self, request_id):
+        return [m for m in self.link.sent if getattr(m, "request_id", None) == request_id]
+
+
+def start(request_id, voice="tiny"):
+    return StartRequest(request_id=request_id, voice=voice, sampling=SamplingParams(seed=request_id))
+
+
+@pytest.fixture
+def rig():
+    return Rig()
+
+
+def test_request_is_answered_by_gapless_chunks_marks_and_finished(rig):
+    rig.say(1, "hɛlˈO", "wˈɜɹld.")
+    rig.run()
+    messages = rig.of(1)
+    position = 0
+    for message in messages:
+        if isinstance(message, OutputChunk):
+            assert message.first_frame == position
+            assert len(message.pcm) == message.num_frames * VOICE.codec.samples_per_frame * 2
+            position += message.num_frames
+    marks = [m for m in messages if isinstance(m, SegmentSpoken)]
+    assert [m.index for m in marks] == [0, 1]
+    assert marks[-1].end_frame == position
+    assert isinstance(messages[-1], Finished)
+    assert messages[-1].num_frames == position
+
+
+def test_unknown_symbol_fails_that_request_only(rig):
+    rig.say(1, "hɛlˈO")
+    rig.say(2, "ok", "Ω", "ok")
+    rig.run()
+    assert isinstance(rig.of(1)[-1], Finished)
+    (failed,) = [m for m in rig.of(2) if isinstance(m, Failed)]
+    assert failed.code == "unspeakable_text"
+    assert "U+03A9" in failed.message
+    assert rig.of(2)[-1] is failed
+
+
+def test_unknown_voice_fails_that_request_once(rig):
+    rig.say(1, "hɛlˈO", voice="nobody")
+    rig.say(2, "hɛlˈO", voice="default")
+    rig.run()
+    (failed,) = rig.of(1)
+    assert failed.code == "unknown_voice"
+    assert isinstance(rig.of(2)[-1], Finished)
+
+
+def test_empty_segment_fails_that_request(rig):
+    rig.say(1, "")
+    rig.run()
+    assert rig.of(1)[-1].code == "unspeakable_text"
+
+
+def test_cancelled_request_is_silent_after_its_finished():
+    rig = Rig()
+    rig.say(1, "hɛlˈO wˈɜɹld " * 5)
+    for _ in range(30):
+        rig.core.step()
+    rig.tell(CancelRequest(request_id=1))
+    rig.core.step()
+    assert rig.core.scheduler.num_running == 0
+    assert isinstance(rig.of(1)[-1], Finished)
+    assert rig.of(1)[-1].reason == "cancelled"
+    sent = len(rig.of(1))
+    rig.run()
+    assert len(rig.of(1)) == sent
+
+
+def test_capacity_is_reported_twice_a_second_also_when_idle(rig):
+    for _ in range(8):
+        rig.core.step(is_idle=True)
+    reports = [m for m in rig.link.sent if isinstance(m, CapacityReport)]
+    assert [report.at - 1000.0 for report in reports] == [0.5 * i for i in range(8)]
+    assert reports[0].resident_bytes == 123
+    assert reports[0].num_running == reports[0].step_s == 0
+
+
+def test_report_counts_running_waiting_and_tokens(rig):
+    for request_id in range(LIMITS.max_streams + 2):
+        rig.say(request_id, "hɛlˈO wˈɜɹld " * 3)
+    for _ in range(8):
+        rig.core.step()
+    rig.clock.advance(0.6)
+    rig.core.step()
+    report = [m for m in rig.link.sent if isinstance(m, CapacityReport)][-1]
+    assert (report.num_running, report.num_waiting) == (4, 2)
+    assert report.num_steps_total == 8
+    assert report.num_tokens_total > 4 * 5
+    assert report.free_blocks < report.num_blocks
+
+
+def test_failing_step_is_not_swallowed():
+    class Broken:
+        def run(self, plan):
+            raise RuntimeError("device lost")
+
+    rig = Rig(Broken())
+    rig.say(1, "hɛlˈO")
+    with pytest.raises(RuntimeError, match="device lost"):
+        rig.core.step()
+
+
+def test_running_pass_is_visible_to_the_watchdog():
+    class Watched(ScriptedRunner):
+        def run(self, plan):
+            seen.append(rig.core.busy_since)
+            return super().run(plan)
+
+    seen = []
+    rig = Rig(Watched(speech_layout(VOICE), LIMITS.block_size))
+    rig.say(1, "hɛlˈO")
+    rig.core.step()
+    assert seen == [1000.0]
+    assert rig.core.busy_since is None
+
+
+def test_draining_refuses_new_requests_and_finishes_old_ones(rig):
+    rig.say(1, "hɛlˈO")
+    rig.core.step()
+    rig.core.drain()
+    assert not rig.core.is_drained
+    rig.say(2, "hɛlˈO")
+    rig.run()
+    assert rig.of(2)[0].code == "shutting_down"
+    assert isinstance(rig.of(1)[-1], Finished)
+    assert rig.core.is_drained
+
+
+def test_shutdown_stops(rig):
+    rig.tell(Shutdown())
+    rig.core.step()
+    assert rig.core.is_stopping

@@ -1,0 +1,130 @@
+import pytest
+import torch
+
+from realtime.engine.sampling import SamplingRows, draw_columns, uniforms
+
+NUM_COLUMNS = 513
+
+
+def rows(count, **values):
+    """Settings of `count` rows; a list gives one value a row."""
+    defaults = {
+        "temperature": 1.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "seed": list(range(count)),
+        "draw_index": 0,
+    }
+    tensors = {}
+    for name, default in defaults.items():
+        value = values.pop(name, default)
+        dtype = torch.int64 if name in {"top_k", "seed", "draw_index"} else torch.float64
+        tensors[name] = torch.tensor(value if isinstance(value, list) else [value] * count, dtype=dtype)
+    return SamplingRows(**tensors, **values)
+
+
+def take(sampling, index):
+    fields = {name: getattr(sampling, name) for name in SamplingRows.__dataclass_fields__}
+    return SamplingRows(**{k: None if v is None else v[index] for k, v in fields.items()})
+
+
+def random_logits(count, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(count, NUM_COLUMNS, generator=generator) * 3
+    logits[::2, -1] = float("-inf")
+    return logits
+
+
+def test_each_row_is_the_same_in_any_company():
+    generator = torch.Generator().manual_seed(1)
+    count = 67
+    sampling = rows(
+        count,
+        temperature=[0.0 if i % 5 == 0 else 0.3 + i / 60 for i in range(count)],
+        top_k=[0 if i % 3 else 20 for i in range(count)],
+        top_p=[1.0 if i % 4 else 0.8 for i in range(count)],
+        min_p=[0.0 if i % 7 else 0.05 for i in range(count)],
+        repetition_penalty=[1.0 if i % 6 else 1.3 for i in range(count)],
+        draw_index=[i * i for i in range(count)],
+        recent=torch.randint(0, NUM_COLUMNS + 1, (count, 5), generator=generator),
+    )
+    logits = random_logits(count)
+    together = draw_columns(logits, sampling)
+    alone = [draw_columns(logits[i : i + 1], take(sampling, slice(i, i + 1))).item() for i in range(count)]
+    assert together.tolist() == alone
+    order = torch.randperm(count, generator=generator)
+    assert torch.equal(draw_columns(logits[order], take(sampling, order)), together[order])
+    odd = torch.arange(1, count, 2)
+    assert torch.equal(draw_columns(logits[odd], take(sampling, odd)), together[odd])
+
+
+def test_frequencies_follow_the_softmax():
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, float("-inf")]).repeat(20_000, 1)
+    columns = draw_columns(logits, rows(20_000, temperature=0.7))
+    share = torch.bincount(columns, minlength=5) / 20_000
+    expected = torch.softmax(logits[0] / 0.7, 0)
+    assert torch.allclose(share, expected, atol=0.012)  # 3.4 standard deviations of the largest share
+    assert share[4] == 0
+
+
+def test_temperature_zero_takes_the_likeliest():
+    logits = random_logits(16)
+    assert torch.equal(draw_columns(logits, rows(16, temperature=0.0)), logits.argmax(1))
+
+
+@pytest.mark.parametrize(
+    ("setting", "kept"),
+    [({"top_k": 2}, 2), ({"top_p": 0.75}, 2), ({"top_p": 0.95}, 3), ({"min_p": 0.4}, 2), ({"top_p": 1e-9}, 1)],
+)
+def test_filters_keep_the_likeliest_columns(setting, kept):
+    logits = torch.tensor([0.5, 0.05, 0.3, 0.15]).log().repeat(4000, 1)
+    columns = draw_columns(logits, rows(4000, **setting))
+    likeliest = [0, 2, 3, 1]
+    assert set(columns.tolist()) == set(likeliest[:kept])
+
+
+def test_top_p_acts_on_what_top_k_leaves():
+    logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log().repeat(4000, 1)
+    columns = draw_columns(logits, rows(4000, top_k=2, top_p=0.55))
+    assert set(columns.tolist()) == {0}  # 0.4 / 0.7 = 0.571
+
+
+def test_penalty_lowers_only_recent_columns_of_its_own_row():
+    logits = torch.tensor([[1.0, 1.1, -5.0], [1.0, 1.1, -5.0]])
+    sampling = rows(2, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[1, 1], [3, 3]]))
+    assert draw_columns(logits, sampling).tolist() == [0, 1]
+    negative = torch.tensor([[-1.0, -1.1]])
+    sampling = rows(1, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[0]]))
+    assert draw_columns(negative, sampling).tolist() == [1]
+
+
+def test_random_numbers_are_uniform_and_differ_by_seed_and_index():
+    seeds = torch.arange(200).repeat_interleave(200)
+    index = torch.arange(200).repeat(200)
+    values = uniforms(seeds, index)
+    assert values.min() >= 0
+    assert values.max() < 1
+    assert values.unique().numel() == values.numel()
+    share = torch.histc(values.float(), 20, 0, 1) / values.numel()
+    assert torch.allclose(share, torch.full((20,), 0.05), atol=0.005)
+    table = values.view(200, 200)
+    for shifted in (table[1:, :], table[:, 1:]):
+        base = table[: shifted.shape[0], : shifted.shape[1]]
+        assert torch.corrcoef(torch.stack((base.flatten(), shifted.flatten())))[0, 1].abs() < 0.02
+
+
+def test_random_numbers_are_those_of_splitmix64():
+    mask = (1 << 64) - 1
+
+    def scramble(x):
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+        return x ^ (x >> 31)
+
+    for seed, index in [(0, 0), (1, 5), (2**53 - 1, 10**6)]:
+        state = scramble((seed * 0x9E3779B97F4A7C15 + 0xBF58476D1CE4E5B9) & mask)
+        bits = scramble((state + (index + 1) * 0x9E3779B97F4A7C15) & mask) >> 11
+        got = uniforms(torch.tensor([seed]), torch.tensor([index])).item()
+        assert got == bits * 2.0**-53
