@@ -4,7 +4,7 @@ import ipaddress
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from urllib.parse import urlsplit
@@ -34,7 +34,7 @@ from realtime.errors import (
 )
 from realtime.gateway.protocol import SessionProtocol, SessionSettings, error_message, is_accepted
 from realtime.gateway.session import Engine, Session, SessionServices
-from realtime.gateway.supervisor import EngineSupervisor
+from realtime.gateway.supervisor import EngineSupervisor, engine_command
 from realtime.gateway.text_feed import TextSource
 from realtime.gateway.websocket import SCOPE_KEY, GatewaySocket
 from realtime.telemetry import logs
@@ -216,7 +216,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server, told when to stop by us instead of by signals of its own."""
 
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         """Leave the signals alone."""
         yield
 
@@ -270,12 +270,14 @@ def make_server(app: Starlette, config: GatewayConfig) -> uvicorn.Server:
     )
 
 
-async def serve(config: ServiceConfig, *, supervisor: EngineSupervisor | None = None) -> None:
+async def serve(
+    config: ServiceConfig, *, command: Callable[[int, str], Sequence[str]] = engine_command
+) -> None:
     """Run the service until SIGINT or SIGTERM, then drain; leaves no process behind.
 
     Args:
         config: All knobs.
-        supervisor: Owner of the engine; `None` makes one that starts `realtime engine`.
+        command: How the engine process is started, as in `EngineSupervisor`.
 
     Raises:
         ConfigError: The port cannot be bound.
@@ -287,8 +289,7 @@ async def serve(config: ServiceConfig, *, supervisor: EngineSupervisor | None = 
     listener = bind(config.gateway)
     host, port = listener.getsockname()[:2]
     _log.info("listening", host=host, port=port)
-    if supervisor is None:
-        supervisor = EngineSupervisor(config, clock, metrics)
+    supervisor = EngineSupervisor(config, clock, metrics, command=command)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(supervisor.run)
@@ -367,7 +368,7 @@ def _bearer(websocket: WebSocket) -> str | None:
 
 
 def _as_response(error: SpeechError, status: int) -> Response:
-    headers = {}
+    headers: dict[str, str] = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, round(error.retry_after_s)))
     if status == 401:

@@ -85,6 +85,7 @@ class Driver:
         self.playback: dict[int, int] = {}
         self.closed: c.Close | None = None
         self.aborted: set[int] = set()
+        self.outputs: tuple[str, ...] = ("audio",)
         self._silenced: set[int] = set()
 
     # --- the caller ---
@@ -96,6 +97,7 @@ class Driver:
         return self
 
     def hello(self, **fields) -> "Driver":
+        self.outputs = fields.get("outputs", ("audio",))
         return self.say(wire.Hello(**fields)).send_all()
 
     def last(self, kind):
@@ -112,6 +114,8 @@ class Driver:
         self.received.append(message)
         if isinstance(message, wire.AudioFrame):
             assert message.number not in self._silenced, "audio after `cancelled` or `error`"
+        if isinstance(message, wire.Cancelled | wire.Done) and "audio" in self.outputs:
+            assert message.samples == self.samples_received(self._number_of(message.context))
         if isinstance(message, wire.Cancelled):
             self._silenced.add(self._number_of(message.context))
         if isinstance(message, wire.Error) and message.context is not None:
@@ -133,6 +137,10 @@ class Driver:
         return [
             m.number for m in self.received if isinstance(m, wire.Opened) and m.context == name
         ][-1]
+
+    def samples_received(self, number: int) -> int:
+        frames = (m for m in self.received if isinstance(m, wire.AudioFrame))
+        return sum(len(frame.pcm) // 2 for frame in frames if frame.number == number)
 
     def _open_numbers(self, name: str) -> list[int]:
         opened = [

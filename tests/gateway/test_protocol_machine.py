@@ -49,13 +49,14 @@ class Conversation(RuleBasedStateMachine):
     def malformed(self, data):
         self.driver.say(data)
 
-    @rule(data=FATAL)
-    def fatal(self, data):
-        self.driver.say(data)
-
-    @rule()
-    def binary(self):
-        self.driver.carry_out(self.driver.protocol.receive_binary(self.driver.clock.now()))
+    @precondition(lambda self: self.driver.dones)
+    @rule(data=st.one_of(FATAL, st.none()))
+    def end_session(self, data):
+        at = self.driver.clock.now()
+        if data is None:
+            self.driver.carry_out(self.driver.protocol.receive_binary(at))
+        else:
+            self.driver.say(data)
 
     @precondition(lambda self: self.driver.feeds)
     @rule()
@@ -92,6 +93,17 @@ class Conversation(RuleBasedStateMachine):
     def send(self):
         self.driver.send_one()
 
+    @rule(name=NAMES)
+    def speak_and_cancel(self, name):
+        """A cancel that overtakes queued audio, which free play seldom finds."""
+        before = self._running()
+        self.driver.say(wire.Text(context=name, text="One. Two."))
+        self.driver.prepare_text()
+        for number in self._running():
+            if number not in before:
+                self.driver.speak(number, 2)
+        self.driver.say(wire.Cancel(context=name))
+
     @rule(seconds=st.sampled_from([0.01, 1.0, 61.0]))
     def wait(self, seconds):
         self.driver.wait(seconds)
@@ -100,10 +112,12 @@ class Conversation(RuleBasedStateMachine):
     def fill(self, is_full):
         self.driver.engine.is_full = is_full
 
+    @precondition(lambda self: self.driver.dones)
     @rule()
     def drain(self):
         self.driver.carry_out(self.driver.protocol.drain())
 
+    @precondition(lambda self: self.driver.dones)
     @rule()
     def vanish(self):
         self.driver.vanish()
@@ -133,4 +147,4 @@ class Conversation(RuleBasedStateMachine):
 
 
 TestConversation = Conversation.TestCase
-TestConversation.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestConversation.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
