@@ -1,4 +1,4 @@
-"""Audio files written while the audio still arrives. Knows files and streams, not where the samples come from."""
+"""Audio files written while the audio still arrives. Does not know where samples come from."""
 
 import struct
 from pathlib import Path

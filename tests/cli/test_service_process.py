@@ -73,7 +73,7 @@ async def test_a_left_over_process_is_reported_and_killed(service, monkeypatch):
         async with private_service() as running:
             pass
     with anyio.fail_after(5):
-        while has_process_group(running.pid):
+        while has_process_group(running.pid):  # noqa: ASYNC110 - its end tells nobody
             await anyio.sleep(0.01)
 
 
