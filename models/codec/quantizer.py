@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from models.codec.phones import NUM_PHONES, PHONE_SIZE, VARIANTS
 from models.spec import CodecSpec
 
 
@@ -36,7 +37,10 @@ def unpack_codes(frames: Tensor, spec: CodecSpec) -> list[Tensor]:
 
 
 class Codebooks(nn.Module):
-    """The codebooks of all levels, `[levels, codebook_size, latent_size]`; the sum of a latent's codes is the latent."""
+    """The codebooks of all levels, `[levels, codebook_size, latent_size]`, and a table of sounds.
+
+    The sum of a latent's codes is the latent. A code of the finest level is `sound * VARIANTS + variant`.
+    """
 
     def __init__(self, spec: CodecSpec) -> None:
         super().__init__()
@@ -45,18 +49,31 @@ class Codebooks(nn.Module):
         shape = (len(self.strides), spec.codebook_size, spec.latent_size)
         self.register_buffer("vectors", torch.zeros(shape))
         self.vectors: Tensor
+        self.phones = nn.Embedding(NUM_PHONES, PHONE_SIZE)
+        nn.init.normal_(self.phones.weight, 0.0, 0.5)
+
+    @property
+    def output_size(self) -> int:
+        """Width of what the decoder gets."""
+        return self.spec.latent_size + PHONE_SIZE
+
+    def with_phones(self, latents: Tensor, phones: Tensor) -> Tensor:
+        """Put the vector of each latent's sound beside it, `[B, T, D]` -> `[B, T, output_size]`."""
+        return torch.cat([latents, self.phones(phones)], -1)
 
     def embed(self, frames: Tensor) -> Tensor:
-        """Codes int64 `[B, F, tokens_per_frame]` -> latents `[B, F * latents_per_frame, latent_size]`."""
+        """Codes int64 `[B, F, tokens_per_frame]` -> latents with their sounds `[B, F * 4, output_size]`."""
         total: Tensor | None = None
+        finest = unpack_codes(frames, self.spec)[-1]
         for level, codes in enumerate(unpack_codes(frames, self.spec)):
             part = self.vectors[level][codes].repeat_interleave(self.strides[level], 1)
             total = part if total is None else total + part
         assert total is not None
-        return total
+        # codes past the last sound are never trained on; sampling may still draw one
+        return self.with_phones(total, finest.div(VARIANTS, rounding_mode="floor").clamp(max=NUM_PHONES - 1))
 
-    def quantize(self, latents: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Nearest codes of `[B, T, latent_size]`, level by level.
+    def quantize(self, latents: Tensor, phones: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Nearest codes of `[B, T, latent_size]`, level by level; the finest among those of the sound `[B, T]`.
 
         Returns:
             Per level: codes `[B, T / stride]`, the pooled residuals that they stand for `[B, T / stride, D]`, and the
@@ -69,8 +86,12 @@ class Codebooks(nn.Module):
             mean = residual.view(batch, length // stride, stride, size).mean(2)
             table = self.vectors[level]
             flat = mean.reshape(-1, size)
-            distance = table.square().sum(1) - 2 * flat @ table.T
-            index = distance.argmin(1)
+            if level < len(self.strides) - 1:
+                index = (table.square().sum(1) - 2 * flat @ table.T).argmin(1)
+            else:
+                first = phones.reshape(-1) * VARIANTS
+                variants = first[:, None] + torch.arange(VARIANTS, device=first.device)
+                index = first + (table[variants] - flat[:, None]).square().sum(-1).argmin(1)
             part = table[index].view_as(mean).repeat_interleave(stride, 1)
             codes.append(index.view(batch, -1))
             pooled.append(mean)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from models.codec.bands import HARMONIC_BANDS, NOISE_BANDS
 from models.codec.blocks import ConvBlock
+from models.codec.phones import PHONE_SIZE
 from models.spec import CodecSpec
 
 HOPS_PER_LATENT = 4
@@ -17,7 +18,7 @@ class DecoderTrunk(nn.Module):
     def __init__(self, spec: CodecSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.stem = nn.Linear(spec.latent_size, spec.trunk_size)
+        self.stem = nn.Linear(spec.latent_size + PHONE_SIZE, spec.trunk_size)
         self.slow = nn.ModuleList(
             ConvBlock(spec.trunk_size, spec.trunk_hidden_size, d, causal=True) for d in spec.trunk_dilations
         )
@@ -44,7 +45,7 @@ class DecoderTrunk(nn.Module):
         """Predict the synthesiser's parameters.
 
         Args:
-            latents: `[B, T, latent_size]`.
+            latents: With their sounds, `[B, T, latent_size + PHONE_SIZE]`.
             contexts: One `[B, rows, C]` per block from the call before; None starts from silence.
 
         Returns:

@@ -1,7 +1,7 @@
 """Codec, stage A: encoder, codebooks and decoder trunk, trained on the teacher's parameters; then tokens are frozen.
 
 The trunk learns the synthesiser's parameters directly, so the decoder speaks as soon as this stage ends; stage B
-(`codec_sound`) only tunes its sound. A phoneme classifier on the quantised latents keeps the codes intelligible.
+(`codec_sound`) only tunes its sound. The finest codes name the sound being made (`models.codec.phones`).
 """
 
 import json
@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.codec.encoder import CodecEncoder
+from models.codec.phones import NUM_PHONES, VARIANTS
 from models.codec.quantizer import Codebooks
 from models.codec.trunk import DecoderTrunk
 from models.spec import CodecSpec
+from models.training.exchange import WeightExchange
 from models.training.features import HopFeatures
 
 _DECAY = 0.98  # of the codebooks' moving averages
@@ -32,34 +34,20 @@ class TokenStageConfig:
 
     batch_size: int = 8
     crop_frames: int = 8
-    learning_rate: float = 2e-3
+    learning_rate: float = 1.5e-3
     unquantized_steps: int = 250
-    phoneme_weight: float = 0.08
+    exchange_steps: int = 10
     seed: int = 0
-
-
-class PhonemeProbe(nn.Module):
-    """Phoneme logits of each latent from itself and both neighbours."""
-
-    def __init__(self, latent_size: int, num_phonemes: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(3 * latent_size, num_phonemes)
-
-    def forward(self, latents: Tensor) -> Tensor:
-        """`[B, T, D]` -> `[B, T, num_phonemes]`."""
-        padded = functional.pad(latents, (0, 0, 1, 1))
-        return self.linear(torch.cat([padded[:, :-2], latents, padded[:, 2:]], -1))
 
 
 class TokenStage(nn.Module):
     """Everything that stage A trains."""
 
-    def __init__(self, spec: CodecSpec, num_phonemes: int) -> None:
+    def __init__(self, spec: CodecSpec) -> None:
         super().__init__()
-        self.encoder = CodecEncoder(spec, num_phonemes)
+        self.encoder = CodecEncoder(spec)
         self.codebooks = Codebooks(spec)
         self.trunk = DecoderTrunk(spec)
-        self.probes = nn.ModuleList(PhonemeProbe(spec.latent_size, num_phonemes) for _ in range(2))
 
 
 class CodebookAverages:
@@ -68,25 +56,26 @@ class CodebookAverages:
     def __init__(self, codebooks: Codebooks) -> None:
         self.codebooks = codebooks
         self.counts = torch.ones(codebooks.vectors.shape[:2])
-        self.sums = codebooks.vectors.clone()
+        self.sums = codebooks.vectors.clone()  # so long as nothing was counted, as if each code was used once
         self._recent: list[Tensor] = []
 
     @torch.no_grad()
-    def seed(self, latents: Tensor) -> None:
-        """Start every level from a few rounds of k-means on `[B, T, D]`."""
+    def seed(self, latents: Tensor, phones: Tensor) -> None:
+        """Start every level from a few rounds of k-means on `[B, T, D]` with the sounds `[B, T]`."""
         residual = latents
+        last = len(self.codebooks.strides) - 1
         for level, stride in enumerate(self.codebooks.strides):
             batch, _, size = residual.shape
             flat = residual.reshape(batch, -1, stride, size).mean(2).reshape(-1, size)
             table = self.codebooks.vectors[level]
-            table.copy_(flat[torch.randint(0, len(flat), (len(table),))])
-            table += 0.01 * torch.randn_like(table)
-            for _ in range(6):
-                index = torch.cdist(flat, table).argmin(1)
-                counts = torch.bincount(index, minlength=len(table)).float()
-                sums = torch.zeros_like(table).index_add_(0, index, flat)
-                table.copy_(torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], table))
-            _, _, parts = self.codebooks.quantize(latents)
+            if level < last:
+                _k_means(flat, table)
+            else:
+                for phone in range(NUM_PHONES):
+                    rows = flat[phones.flatten() == phone]
+                    if len(rows):
+                        _k_means(rows, table[phone * VARIANTS : (phone + 1) * VARIANTS])
+            _, _, parts = self.codebooks.quantize(latents, phones)
             residual = latents - torch.stack(parts[: level + 1]).sum(0)
         self.counts.fill_(1.0)
         self.sums.copy_(self.codebooks.vectors)
@@ -101,17 +90,34 @@ class CodebookAverages:
             sums = torch.zeros_like(table).index_add_(0, index.flatten(), flat)
             self.counts[level].mul_(_DECAY).add_(counts, alpha=1 - _DECAY)
             self.sums[level].mul_(_DECAY).add_(sums, alpha=1 - _DECAY)
-            table.copy_(self.sums[level] / self.counts[level].clamp(min=1e-3)[:, None])
+        self.apply()
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Set the codebooks from the averages."""
+        self.codebooks.vectors.copy_(self.sums / self.counts.clamp(min=1e-3)[..., None])
 
     @torch.no_grad()
     def restart_dead(self) -> None:
         """Put codes that are hardly used where data is."""
-        for level, flat in enumerate(self._recent):
+        # a dead variant of a sound would have to move to that sound: the finest level is left alone
+        for level, flat in enumerate(self._recent[:-1]):
             dead = (self.counts[level] < _DEAD).nonzero()[:, 0][: len(flat)]
             vectors = flat[torch.randperm(len(flat))[: len(dead)]]
             self.codebooks.vectors[level][dead] = vectors
             self.counts[level][dead] = 0.3
             self.sums[level][dead] = vectors * 0.3
+
+
+def _k_means(rows: Tensor, table: Tensor, rounds: int = 6) -> None:
+    """Fit `table` `[N, D]` to `rows`, in place."""
+    table.copy_(rows[torch.randint(0, len(rows), (len(table),))])
+    table += 0.01 * torch.randn_like(table)
+    for _ in range(rounds):
+        index = torch.cdist(rows, table).argmin(1)
+        counts = torch.bincount(index, minlength=len(table)).float()
+        sums = torch.zeros_like(table).index_add_(0, index, rows)
+        table.copy_(torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], table))
 
 
 class CropSampler:
@@ -137,88 +143,117 @@ class CropSampler:
             return torch.from_numpy(np.stack(parts))
 
         return (
-            crop(d.harmonic).float(), crop(d.noise).float(), crop(d.f0), crop(d.voiced), crop(d.phonemes, 4),
+            crop(d.harmonic).float(), crop(d.noise).float(), crop(d.f0), crop(d.voiced), crop(d.phones, 4),
         )  # fmt: skip
 
 
 def _levels(harmonic: Tensor, noise: Tensor) -> Tensor:
-    """Log of the total amplitude per noise band: what the ear gets, whichever branch it comes from."""
-    coarse = torch.logsumexp(harmonic.unflatten(-1, (-1, 2)) * 2, -1) - math.log(2)
-    floor = torch.full_like(noise, 2 * math.log(_FLOOR))
-    return 0.5 * torch.logsumexp(torch.stack([coarse, noise * 2, floor]), 0)
+    """Log of the total amplitude per harmonic band: what the ear gets, whichever branch it comes from."""
+    fine = noise.repeat_interleave(2, -1) * 2
+    floor = torch.full_like(fine, 2 * math.log(_FLOOR))
+    return 0.5 * torch.logsumexp(torch.stack([harmonic * 2, fine, floor]), 0)
 
 
 def envelope_loss(
-    predicted: tuple[Tensor, Tensor, Tensor], harmonic: Tensor, noise: Tensor, f0: Tensor, voiced: Tensor, spec: CodecSpec
+    predicted: tuple[Tensor, ...],
+    harmonic: Tensor,
+    noise: Tensor,
+    f0: Tensor,
+    voiced: Tensor,
+    spec: CodecSpec,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Loss of the synthesiser's parameters, and its parts by name."""
+    """Loss of the synthesiser's parameters (harmonic, noise, octaves), and its parts by name.
+
+    `weights` of mean one weigh the hops, `[T]`; None weighs all alike.
+    """
+    weight = torch.ones(harmonic.shape[1]) if weights is None else weights
+    column = weight[:, None]
     level, wanted = _levels(predicted[0], predicted[1]), _levels(harmonic, noise)
-    total = (level - wanted).abs().mean()
+    total = ((level - wanted).abs() * column).mean()
     delta = ((level[:, 1:] - level[:, :-1]) - (wanted[:, 1:] - wanted[:, :-1])).abs().mean()
-    branches = (predicted[0] - harmonic).abs().mean() + (predicted[1] - noise).abs().mean()
+    branches = ((predicted[0] - harmonic).abs() * column).mean() + ((predicted[1] - noise).abs() * column).mean()
     octaves = torch.log2(f0.clamp(min=50.0) / spec.reference_hz)
-    pitch = ((predicted[2] - octaves).abs() * voiced).sum() / (voiced.sum() + 1)
+    heard = voiced * weight
+    pitch = ((predicted[2] - octaves).abs() * heard).sum() / (heard.sum() + 1)
     loss = total + 0.5 * delta + 0.25 * branches + 2.0 * pitch
     return loss, {"level": total.item(), "branches": branches.item(), "semitones": pitch.item() * 12}
 
 
 def _forward(
-    stage: TokenStage, averages: CodebookAverages, features: tuple[Tensor, ...], config: TokenStageConfig, step: int
+    stage: TokenStage, averages: CodebookAverages, features: tuple[Tensor, ...], config: TokenStageConfig, quantized: bool
 ) -> tuple[Tensor, dict[str, float]]:
     latents = stage.encoder(*features)
     spread = (latents.square().mean() - 1).abs() * 0.01
-    if step < config.unquantized_steps:
-        total, commit, probed = latents, torch.zeros(()), [latents, latents]
+    phones = features[4]
+    if not quantized:
+        total, commit = latents, torch.zeros(())
     else:
-        codes, pooled, parts = stage.codebooks.quantize(latents)
+        codes, pooled, parts = stage.codebooks.quantize(latents, phones)
         averages.update(codes, pooled)
         commit = (latents - sum(parts)).square().mean()
         keep = torch.ones(len(parts), latents.shape[0], 1, 1)
         shallow = torch.rand(latents.shape[0]) < 0.1
-        keep[2, shallow] = 0.0
+        keep[-1, shallow] = 0.0
 
-        def through(x: Tensor) -> Tensor:
-            return latents + (x - latents).detach()
-
-        total = through(sum(p * k for p, k in zip(parts, keep, strict=True)))
-        probed = [through(parts[0] + parts[1]), total]
-    predicted = stage.trunk(total)
+        kept = sum(p * k for p, k in zip(parts, keep, strict=True))
+        total = latents + (kept - latents).detach()
+    predicted = stage.trunk(stage.codebooks.with_phones(total, phones))
     loss, report = envelope_loss(predicted[:3], *features[:4], stage.codebooks.spec)
-    phoneme = sum(
-        functional.cross_entropy(probe(x).flatten(0, 1), features[4].flatten())
-        for probe, x in zip(stage.probes, probed, strict=True)
-    )
-    report |= {"commit": commit.item(), "phoneme": phoneme.item(), "power": latents.square().mean().item()}
-    return loss + 0.25 * commit + config.phoneme_weight * phoneme + spread, report
+    report |= {"commit": commit.item(), "power": latents.square().mean().item()}
+    return loss + 0.25 * commit + spread, report
 
 
 def train(
-    data: HopFeatures, spec: CodecSpec, num_phonemes: int, config: TokenStageConfig, budget_s: float, log: Path
+    data: HopFeatures,
+    spec: CodecSpec,
+    config: TokenStageConfig,
+    budget_s: float,
+    log: Path,
+    *,
+    start: dict[str, Tensor] | None = None,
+    exchange_folder: Path | None = None,
+    worker: int = 0,
+    num_workers: int = 1,
 ) -> TokenStage:
-    """Train stage A for `budget_s` seconds; progress goes to `log` as JSON lines."""
-    torch.manual_seed(config.seed)
-    sampler = CropSampler(data, spec, config.batch_size, config.crop_frames, config.seed)
-    stage = TokenStage(spec, num_phonemes)
+    """Train stage A for `budget_s` seconds; progress goes to `log` as JSON lines.
+
+    `start` are the weights of an earlier run to go on from; None starts from nothing. Several processes that share an
+    `exchange_folder` and start from the same weights average them as they go.
+    """
+    torch.manual_seed(config.seed + worker)
+    sampler = CropSampler(data, spec, config.batch_size, config.crop_frames, config.seed + 1000 * worker + 7)
+    stage = TokenStage(spec)
+    if start is not None:
+        stage.load_state_dict(start)
     averages = CodebookAverages(stage.codebooks)
+    exchange = None
+    if exchange_folder is not None:
+        shared = [*stage.parameters(), averages.counts, averages.sums]
+        exchange = WeightExchange(exchange_folder, worker, num_workers, shared)
     optimizer = torch.optim.AdamW(stage.parameters(), config.learning_rate, betas=(0.9, 0.98), weight_decay=1e-3)
     started, step, sums = time.perf_counter(), 0, {}
+    unquantized_steps = config.unquantized_steps if start is None else 0
     with log.open("a") as lines:
         while (done := (time.perf_counter() - started) / budget_s) < 1:
             decay = 1.0 if done < 0.35 else 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (done - 0.35) / 0.65))
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * min(1.0, (step + 1) / 100) * decay
-            if step == config.unquantized_steps:
+            if step == unquantized_steps and start is None:
                 with torch.no_grad():
                     batches = [sampler.features(sampler.starts()) for _ in range(30)]
-                    averages.seed(torch.cat([stage.encoder(*b) for b in batches]))
-            loss, report = _forward(stage, averages, sampler.features(sampler.starts()), config, step)
+                    averages.seed(torch.cat([stage.encoder(*b) for b in batches]), torch.cat([b[4] for b in batches]))
+            loss, report = _forward(stage, averages, sampler.features(sampler.starts()), config, step >= unquantized_steps)
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(stage.parameters(), 1.0)
             optimizer.step()
             step += 1
-            if step > config.unquantized_steps and step % 50 == 0 and done < 0.75:
+            if step > unquantized_steps and step % 50 == 0 and done < 0.75 and exchange is None:
                 averages.restart_dead()
+            if exchange is not None and step % config.exchange_steps == 0:
+                exchange.average()
+                averages.apply()
             for name, value in report.items():
                 sums[name] = sums.get(name, 0.0) + value
             if step % 100 == 0:
