@@ -220,8 +220,15 @@ def to_toml(config: ServiceConfig) -> str:
 
 
 def child_environment() -> dict[str, str]:
-    """The environment for a child that is handed the resolved configuration: ours without the variables that went into it."""
-    return {name: value for name, value in os.environ.items() if not (name.startswith(ENV_PREFIX) and "__" in name)}
+    """The environment for a child that is handed the resolved configuration.
+
+    It is ours without the variables that went into that configuration.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not (name.startswith(ENV_PREFIX) and "__" in name)
+    }
 
 
 def user_cache_dir() -> Path:

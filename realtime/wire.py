@@ -16,7 +16,9 @@ SUBPROTOCOL = "speech.v1"
 PROTOCOL_VERSION = 1
 STREAM_PATH = "/v1/stream"
 
-ContextName = Annotated[str, Meta(min_length=1, max_length=128)]
+MAX_CONTEXT_NAME_CHARS = 128
+
+ContextName = Annotated[str, Meta(min_length=1, max_length=MAX_CONTEXT_NAME_CHARS)]
 DoneReason = Literal["end_of_speech", "cancelled", "length", "guard", "error"]
 OutputKind = Literal["audio", "tokens"]
 
@@ -77,7 +79,7 @@ class Hello(_FromClient, frozen=True, kw_only=True, tag="hello"):
     credential: Annotated[str, Meta(max_length=4096)] | None = None
     voice: Annotated[str, Meta(max_length=256)] | None = None
     sampling: Sampling = Sampling()
-    outputs: tuple[OutputKind, ...] = ("audio",)
+    outputs: Annotated[tuple[OutputKind, ...], Meta(min_length=1, max_length=2)] = ("audio",)
     first_segment_min_chars: Annotated[int, Meta(ge=1, le=1000)] | None = None
     max_contexts: Annotated[int, Meta(ge=1, le=1024)] | None = None
 

@@ -1,1 +1,3 @@
-"""The listening side: sockets, sessions, the protocol and the supervision of the engine process. Never sees a tensor."""
+"""The listening side: sockets, sessions, the protocol and the supervision of the engine process.
+Never sees a tensor.
+"""

@@ -32,7 +32,8 @@ from realtime.errors import (
     TooManySessionsError,
     UnauthorizedError,
 )
-from realtime.gateway.protocol import SessionProtocol, SessionSettings, error_message, is_accepted
+from realtime.gateway.context import error_message
+from realtime.gateway.protocol import SessionProtocol, SessionSettings, is_accepted
 from realtime.gateway.session import Engine, Session, SessionServices
 from realtime.gateway.supervisor import EngineSupervisor, engine_command
 from realtime.gateway.text_feed import TextSource
@@ -103,12 +104,15 @@ class Gateway:
         return len(self._sessions)
 
     async def drain(self, timeout_s: float) -> None:
-        """Take nothing new, let open contexts finish for up to `timeout_s` seconds, then close every session."""
+        """Take nothing new, let open contexts finish for up to `timeout_s` seconds, then close
+        every session.
+        """
         self._is_draining = True
         for session in self._sessions:
             session.drain()
         with anyio.move_on_after(timeout_s):
-            while any(session.protocol.num_contexts for session in self._sessions):
+            # Contexts end in many ways and this happens once: asking now and then is simplest.
+            while any(session.protocol.num_contexts for session in self._sessions):  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
         for session in list(self._sessions):
             session.end(ShuttingDownError("the service is stopping", retry_after_s=1.0))
@@ -234,7 +238,8 @@ def bind(config: GatewayConfig) -> socket.socket:
         family, kind, number, _, address = info[0]
         listener = socket.socket(family, kind, number)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit these. A small kernel buffer keeps what is "sent" close to what is heard;
+        # Accepted sockets inherit these. A small kernel buffer keeps what is "sent" close to what
+        # is heard;
         # the timeout frees connections whose host has vanished.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -258,7 +263,8 @@ def make_server(app: Starlette, config: GatewayConfig) -> uvicorn.Server:
             ws=GatewaySocket,
             ws_max_size=config.max_message_bytes,
             ws_ping_interval=config.ping_interval_s,
-            # No pong deadline: a caller that plays as it reads may answer late. Vanished hosts meet TCP_USER_TIMEOUT.
+            # No pong deadline: a caller that plays as it reads may answer late. Vanished hosts meet
+            # TCP_USER_TIMEOUT.
             ws_ping_timeout=None,
             ws_per_message_deflate=False,
             lifespan="off",
@@ -345,7 +351,8 @@ async def _load_text_front_end(config: TextConfig) -> TextSourceFactory:
 def _is_allowed_origin(origin: str, websocket: WebSocket, allowed: tuple[str, ...]) -> bool:
     """Whether a browser page may open a socket: pages of this very host and those listed may.
 
-    A host name other than `localhost` has to be listed: an attacker's name may be made to resolve to this address.
+    A host name other than `localhost` has to be listed: an attacker's name may be made to resolve
+    to this address.
     """
     page = urlsplit(origin)
     is_same_host = page.netloc != "" and page.netloc == websocket.headers.get("host")

@@ -1,4 +1,6 @@
-"""What the protocol state machine asks of its shell. Frozen values; the shell carries them out in order."""
+"""What the protocol state machine asks of its shell. Frozen values; the shell carries them out in
+order.
+"""
 
 from typing import Literal
 
@@ -20,7 +22,8 @@ class Send(_Command, frozen=True):
 
     Attributes:
         number: Context it belongs to; `None` for the session's own messages.
-        num_samples: Samples of that context's output that are complete once this is given to the socket.
+        num_samples: Samples of that context's output that are complete once this is given to the
+            socket.
         is_droppable: Whether a cancel may take it out of the queue again.
     """
 
@@ -31,7 +34,9 @@ class Send(_Command, frozen=True):
 
 
 class DropUnsent(_Command, frozen=True):
-    """Take the context's droppable messages out of the queue: none of them may follow what is sent next."""
+    """Take the context's droppable messages out of the queue: none of them may follow what is sent
+    next.
+    """
 
     number: int
 
@@ -107,7 +112,6 @@ class ContextDone(_Command, frozen=True):
     was_abandoned: bool
     num_chars: int
     num_segments: int
-    num_underruns: int
     sent_samples: int
     stages: RequestStages
 

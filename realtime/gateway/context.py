@@ -1,57 +1,109 @@
-"""State of one context (an utterance in progress): text received, output sent, time stamps. Sends nothing itself."""
+"""One context (an utterance in progress) as a sans-I/O state machine: events in, commands out.
 
+Its life: it takes text (OPEN), knows that no more comes (ENDED), waits until the socket has taken
+what the engine finished (DRAINING), and is done. A cancel or an error takes it out of any of these:
+it answers at once, queues nothing further, and is done when the engine says that the slot is free.
+"""
+
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from realtime.errors import SpeechError
-from realtime.gateway.commands import ContextDone
-from realtime.gateway.pacing import PlaybackClock
-from realtime.gateway.spoken import SpokenText
-from realtime.messages import EngineTimings
-from realtime.telemetry.stages import RequestStages
-from realtime.wire import DoneReason
+import msgspec
+
+from realtime import wire
+from realtime.errors import (
+    EngineError,
+    OutOfOrderError,
+    SpeechError,
+    TextTooLongError,
+    all_error_types,
+)
+from realtime.gateway.commands import (
+    AbortRequest,
+    AppendPhonemes,
+    Command,
+    ContextDone,
+    CountError,
+    DropUnsent,
+    EndRequestText,
+    FeedText,
+    OpenRequest,
+    ReportPlayback,
+    Send,
+    StopText,
+    TextKind,
+)
+from realtime.gateway.delivery import Delivery
+from realtime.gateway.spoken import SentenceSpan, SpokenSegment, SpokenText
+from realtime.messages import Failed, Finished, OutputChunk, SegmentSpoken
 
 
 class ContextState(Enum):
     """Where a context is in its life."""
 
-    OPEN = auto()  # takes text
-    ENDED = auto()  # the caller has sent `end`; speech goes on
-    DRAINING = auto()  # the engine has finished; output is still queued for the socket
-    CANCELLING = auto()  # `cancelled` was answered; waits for the engine to free the slot
-    FAILING = auto()  # `error` was answered; waits for the engine to free the slot
+    OPEN = auto()
+    ENDED = auto()
+    DRAINING = auto()
+    CANCELLING = auto()
+    FAILING = auto()
+    DONE = auto()
+
+
+class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a context has from its session.
+
+    Attributes:
+        outputs: What the caller wants to receive.
+        max_text_chars: Longest text.
+        find_audible: Index of the first audible sample of some PCM; `None` where all is quieter.
+    """
+
+    outputs: tuple[wire.OutputKind, ...]
+    max_text_chars: int
+    sample_rate_hz: int
+    samples_per_frame: int
+    find_audible: Callable[[bytes], int | None]
 
 
 class Context:
-    """One utterance.
+    """One utterance. Methods carry out one event at the instant `at` and pass the commands that
+    follow to `emit`.
 
     Args:
         name: The caller's name for it.
-        number: The session's number for it, on every audio frame.
+        settings: From its session.
+        request: What is opened for it in the engine; its number goes on every audio frame.
+        emit: Takes the commands.
         at: When its first piece of text arrived.
     """
 
     def __init__(
-        self, name: str, number: int, *, voice: str, seed: int, sample_rate_hz: int, at: float
+        self,
+        name: str,
+        settings: ContextSettings,
+        request: OpenRequest,
+        *,
+        emit: Callable[[Command], None],
+        at: float,
     ) -> None:
         self.name = name
-        self.number = number
-        self.voice = voice
-        self.seed = seed
+        self.number = request.number
         self.state = ContextState.OPEN
-        self.playback = PlaybackClock(sample_rate_hz)
-        self.spoken = SpokenText()
-        self.stages = RequestStages(opened_at=at)
-        self.num_chars = 0
-        self.is_preparing_text = False
         self.has_ended = False
-        self.idle_since_at = at
-        self.last_sent_at = at
-        self.queued_samples = 0
-        self.sent_samples = 0
-        self.audible_sample: int | None = None
-        self.first_sentence_end: int | None = None
-        self.reason: DoneReason = "end_of_speech"
-        self.error: SpeechError | None = None
+        self.spoken = SpokenText()
+        self._settings = settings
+        self._request = request
+        self._emit = emit
+        self._delivery = Delivery(settings.sample_rate_hz, at)
+        self._num_chars = 0
+        self._is_preparing_text = False
+        self._idle_since_at = at
+        self._reason: wire.DoneReason = "end_of_speech"
+        self._error: SpeechError | None = None
+        seed = request.sampling.seed
+        opened = wire.Opened(context=name, number=request.number, voice=request.voice, seed=seed)
+        emit(Send(opened))
+        emit(request)
 
     @property
     def is_speaking(self) -> bool:
@@ -64,78 +116,286 @@ class Context:
         return self.state in (ContextState.CANCELLING, ContextState.FAILING)
 
     @property
-    def is_out_of_text(self) -> bool:
-        """Whether it waits for the caller alone: all released text is spoken and none is being prepared."""
+    def is_done(self) -> bool:
+        """Whether its `done` was said."""
+        return self.state is ContextState.DONE
+
+    # --- the caller ---
+
+    def piece(self, text: str, at: float) -> None:
+        """A piece of text arrived.
+
+        Raises:
+            OutOfOrderError: It came after `end`.
+            TextTooLongError: It is more than the context may hold.
+        """
+        if self.is_stopping or not text:
+            self._idle_since_at = at
+        elif self.has_ended:
+            raise OutOfOrderError("text after `end`")
+        else:
+            self._num_chars += len(text)
+            limit = self._settings.max_text_chars
+            if self._num_chars > limit:
+                raise TextTooLongError(f"more than {limit} characters in one context")
+            self._feed("text", text, at)
+
+    def flush(self, at: float) -> None:
+        """Speak all text so far."""
+        self._feed("flush", "", at)
+
+    def end(self, at: float) -> None:
+        """No more text comes."""
+        self._feed("end", "", at)
+        self.has_ended = True
+        if self.state is ContextState.OPEN:
+            self.state = ContextState.ENDED
+
+    def cancel(self, at: float) -> None:
+        """Stop at once."""
+        self.has_ended = True  # what the caller next sends under this name is a new utterance
+        if self.state is ContextState.CANCELLING:
+            return
+        was = self.state
+        delivery = self._delivery
+        delivery.stages.cancelled_at = at
+        if was is not ContextState.FAILING:
+            self.state = ContextState.CANCELLING
+        self._emit(DropUnsent(self.number))
+        char = self._char()
+        self._emit(
+            Send(wire.Cancelled(context=self.name, samples=delivery.sent_samples, char=char))
+        )
+        if was is ContextState.DRAINING:
+            self._finish("cancelled", at)
+        elif was is not ContextState.FAILING:
+            self._stop_work()
+
+    def played(self, samples: int) -> None:
+        """The listener has heard the first `samples` samples."""
+        if not self.is_stopping:
+            self._delivery.playback.played(samples)
+            self._report_playback()
+
+    def _feed(self, kind: TextKind, text: str, at: float) -> None:
+        if self.state is ContextState.OPEN:
+            self._is_preparing_text = True
+            self._idle_since_at = at
+            self._emit(FeedText(self.number, kind, text, at))
+
+    # --- the socket ---
+
+    def sent(self, num_samples: int, at: float, *, is_audio: bool) -> None:
+        """The socket has taken output that covers the next `num_samples` samples."""
+        self._delivery.sent(num_samples, at, is_audio=is_audio)
+        if not self.is_stopping:
+            self._report_playback()
+            self._finish_if_sent(at)
+
+    def _report_playback(self) -> None:
+        delivery = self._delivery
+        played = delivery.playback.played_samples
+        self._emit(ReportPlayback(self.number, delivery.sent_samples, played))
+
+    # --- the text front end ---
+
+    def text_released(
+        self,
+        kind: TextKind,
+        segments: Sequence[SpokenSegment],
+        *,
+        arrived_at: float,
+        has_more: bool,
+        at: float,
+    ) -> None:
+        """The front end has taken a piece, flush or end that arrived at `arrived_at`."""
+        if not self.is_speaking:
+            return
+        self._is_preparing_text = has_more
+        self._idle_since_at = at
+        for segment in segments:
+            if self._delivery.stages.released_at is None:
+                self._delivery.stages.released_at = arrived_at
+            self.spoken.append(segment)
+            self._emit(AppendPhonemes(self.number, segment.index, segment.phonemes))
+        if kind == "end":
+            self._emit(EndRequestText(self.number))
+
+    def is_overdue(self, at: float, timeout_s: float) -> bool:
+        """Whether it waits for the caller alone, and has for `timeout_s` seconds: all its text is
+        spoken.
+        """
+        is_out_of_text = not self._is_preparing_text and self.spoken.num_unspoken == 0
         return (
             self.state is ContextState.OPEN
-            and not self.is_preparing_text
-            and self.spoken.num_unspoken == 0
+            and is_out_of_text
+            and at - self._idle_since_at >= timeout_s
         )
 
-    @property
-    def char(self) -> int:
+    # --- the engine ---
+
+    def output(self, chunk: OutputChunk) -> None:
+        """The engine has made audio, tokens or both."""
+        if not self.is_speaking:
+            return
+        settings, delivery = self._settings, self._delivery
+        num_samples = chunk.num_frames * settings.samples_per_frame
+        sample_offset = chunk.first_frame * settings.samples_per_frame
+        has_audio = "audio" in settings.outputs
+        if "tokens" in settings.outputs:
+            tokens = wire.Tokens(
+                context=self.name, first_frame=chunk.first_frame, codes=chunk.codes
+            )
+            self._emit(Send(tokens, self.number, 0 if has_audio else num_samples, True))
+        if has_audio:
+            if delivery.audible_sample is None:
+                audible = settings.find_audible(chunk.pcm)
+                delivery.audible_sample = None if audible is None else sample_offset + audible
+            frame = wire.AudioFrame(self.number, sample_offset, chunk.pcm)
+            self._emit(Send(frame, self.number, num_samples, True))
+        delivery.queued_samples += num_samples
+
+    def segment_spoken(self, event: SegmentSpoken, at: float) -> None:
+        """All output of one segment was made."""
+        if self.is_speaking:
+            self._idle_since_at = at
+            end_sample = event.end_frame * self._settings.samples_per_frame
+            self._queue_sentence(self.spoken.spoken(event.index, end_sample))
+
+    def _queue_sentence(self, span: SentenceSpan | None) -> None:
+        if span is None:
+            return
+        self._delivery.sentence_ends(span.end_sample)
+        message = wire.Sentence(
+            context=self.name,
+            index=span.index,
+            start_char=span.start_char,
+            end_char=span.end_char,
+            start_sample=span.start_sample,
+            end_sample=span.end_sample,
+        )
+        self._emit(Send(message, self.number, 0, True))
+
+    def request_finished(self, event: Finished, at: float) -> None:
+        """The engine has finished the request; its slot is free."""
+        num_samples = event.num_frames * self._settings.samples_per_frame
+        self._delivery.finished_in_engine(
+            event.timings, num_tokens=event.num_tokens, num_samples=num_samples
+        )
+        if self.state is ContextState.CANCELLING:
+            self._finish("cancelled", at)
+        elif self.state is ContextState.FAILING:
+            self._finish("error", at)
+        elif self.is_speaking:
+            self._queue_sentence(self.spoken.last_sentence())
+            self._reason = event.reason
+            self.state = ContextState.DRAINING
+            self._emit(StopText(self.number))
+            self._finish_if_sent(at)
+
+    def request_failed(self, event: Failed, at: float) -> None:
+        """The engine has given the request up, or is gone."""
+        self._delivery.stages.freed_at = at
+        if self.state is ContextState.CANCELLING:
+            self._finish("cancelled", at)
+            return
+        if self.state is not ContextState.FAILING:
+            kind = all_error_types().get(event.code, EngineError)
+            self._answer(kind(event.message, retry_after_s=event.retry_after_s))
+            self._emit(StopText(self.number))
+        self._finish("error", at)
+
+    # --- ends ---
+
+    def fail(self, error: SpeechError, at: float) -> None:
+        """Something of this context is wrong: answer it and stop."""
+        if self.is_stopping:
+            return
+        was_draining = self.state is ContextState.DRAINING
+        self._answer(error)
+        if was_draining:
+            self._finish("error", at)
+        else:
+            self._stop_work()
+
+    def abandon(self, error: SpeechError | None, at: float) -> None:
+        """The session ends under it, because of `error` or because the caller vanished: free
+        everything, say nothing.
+        """
+        self._emit(DropUnsent(self.number))
+        if not self.is_stopping:
+            if self.state is not ContextState.DRAINING:
+                self._stop_work()
+            self._error = error
+        self.state = ContextState.DONE
+        reason = "cancelled" if self._error is None else "error"
+        self._emit(self._summary(reason, at, was_abandoned=error is None))
+
+    def _answer(self, error: SpeechError) -> None:
+        self._error = error
+        self.state = ContextState.FAILING
+        self._emit(DropUnsent(self.number))
+        self._emit(CountError(error.code))
+        self._emit(Send(error_message(error, self.name)))
+
+    def _stop_work(self) -> None:
+        self._emit(StopText(self.number))
+        self._emit(AbortRequest(self.number))
+
+    def _finish_if_sent(self, at: float) -> None:
+        delivery = self._delivery
+        if self.state is not ContextState.DRAINING or not delivery.is_complete:
+            return
+        if "audio" in self._settings.outputs:
+            last = wire.AudioFrame(self.number, delivery.sent_samples, b"", is_last=True)
+            self._emit(Send(last, self.number))
+        self._finish(self._reason, at)
+
+    def _finish(self, reason: wire.DoneReason, at: float) -> None:
+        char = self._char()
+        summary = self._summary(reason, at)
+        metrics = summary.stages.figures(self._settings.sample_rate_hz)
+        done = wire.Done(
+            context=self.name,
+            reason=reason,
+            samples=summary.sent_samples,
+            char=char,
+            metrics=msgspec.convert(metrics, wire.Metrics),
+        )
+        self.state = ContextState.DONE
+        self._emit(Send(done))
+        self._emit(summary)
+
+    def _char(self) -> int:
         """Character of the text that the samples sent so far reach."""
-        is_all_sent = (
-            self.sent_samples == self.queued_samples and self.state is ContextState.DRAINING
-        )
-        if is_all_sent and self.reason == "end_of_speech":
-            return self.num_chars
-        return self.spoken.char_at(self.sent_samples)
+        if self.state is ContextState.DRAINING and self._reason == "end_of_speech":
+            return self._num_chars
+        return self.spoken.char_at(self._delivery.sent_samples)
 
-    def output_sent(self, num_samples: int, at: float, *, is_audio: bool) -> None:
-        """The socket has taken output that covers the next `num_samples` samples."""
-        first_sample = self.sent_samples
-        self.sent_samples += num_samples
-        self.last_sent_at = at
-        if is_audio and num_samples:
-            if self.stages.first_audio_at is None:
-                self.stages.first_audio_at = at
-            heard_at = self.playback.sent(num_samples, at)
-            audible = self.audible_sample
-            if audible is not None and first_sample <= audible < self.sent_samples:
-                offset_s = (audible - first_sample) / self.playback.sample_rate_hz
-                self.stages.audible_at = heard_at + offset_s
-        self._note_first_sentence()
-
-    def sentence_ends(self, end_sample: int) -> None:
-        """A sentence ends at this sample; the first one's time is kept once its last sample was sent."""
-        if self.first_sentence_end is None:
-            self.first_sentence_end = end_sample
-            self._note_first_sentence()
-
-    def _note_first_sentence(self) -> None:
-        end = self.first_sentence_end
-        if end is not None and self.sent_samples >= end and self.stages.first_sentence_at is None:
-            self.stages.first_sentence_at = self.last_sent_at
-
-    def take_timings(self, timings: EngineTimings, num_tokens: int) -> None:
-        """Keep what the engine measured."""
-        stages = self.stages
-        stages.first_segment_at = timings.first_segment_at
-        stages.scheduled_at = timings.scheduled_at
-        stages.first_token_at = timings.first_token_at
-        stages.last_token_at = timings.last_token_at
-        stages.starved_s = timings.starved_s
-        stages.parked_s = timings.parked_s
-        stages.freed_at = timings.freed_at
-        stages.num_tokens = num_tokens
-
-    def summary(self, reason: DoneReason, at: float, *, was_abandoned: bool = False) -> ContextDone:
-        """The context's end, with its stages completed."""
-        self.stages.done_at = at
-        self.stages.num_samples = max(self.stages.num_samples, self.queued_samples)
-        self.stages.underrun_s = self.playback.underrun_s
-        self.stages.num_underruns = self.playback.num_underruns
+    def _summary(
+        self, reason: wire.DoneReason, at: float, *, was_abandoned: bool = False
+    ) -> ContextDone:
+        self._delivery.close(at)
         return ContextDone(
             number=self.number,
-            voice=self.voice,
-            seed=self.seed,
+            voice=self._request.voice,
+            seed=self._request.sampling.seed,
             reason=reason,
-            error_code=self.error.code if self.error is not None else None,
+            error_code=self._error.code if self._error is not None else None,
             was_abandoned=was_abandoned,
-            num_chars=self.num_chars,
+            num_chars=self._num_chars,
             num_segments=self.spoken.num_segments,
-            num_underruns=self.playback.num_underruns,
-            sent_samples=self.sent_samples,
-            stages=self.stages,
+            sent_samples=self._delivery.sent_samples,
+            stages=self._delivery.stages,
         )
+
+
+def error_message(error: SpeechError, context: str | None = None) -> wire.Error:
+    """An error as the message that answers it."""
+    return wire.Error(
+        code=error.code,
+        message=error.message,
+        retryable=error.is_retryable,
+        retry_after_s=error.retry_after_s,
+        context=context,
+    )

@@ -1,6 +1,8 @@
-"""Many requests over one link: gives each its number, routes what the engine sends, bounds what waits to be sent.
+"""Many requests over one link: gives each its number, routes what the engine sends, bounds what
+waits to be sent.
 
-One task writes to the link and one reads it, so that a session that is cancelled in the middle of a call cannot tear a message.
+One task writes to the link and one reads it, so that a session that is cancelled in the middle of a
+call cannot tear a message.
 """
 
 from collections import deque
@@ -33,7 +35,9 @@ RequestEvent = OutputChunk | SegmentSpoken | Finished | Failed
 
 
 class EngineRequest:
-    """The gateway's handle of one request. Its calls never wait and do nothing once the request is over."""
+    """The gateway's handle of one request. Its calls never wait and do nothing once the request is
+    over.
+    """
 
     def __init__(self, client: "EngineClient", request_id: int) -> None:
         self._client = client
@@ -67,8 +71,8 @@ class EngineRequest:
 class EngineClient:
     """One running engine.
 
-    What waits to be sent is bounded by the requests that are open: per request its start, its end, one cancel, one playback
-    report and the few segments that a session prepares ahead.
+    What waits to be sent is bounded by the requests that are open: per request its start, its end,
+    one cancel, one playback report and the few segments that a session prepares ahead.
 
     Args:
         link: The gateway's end.
@@ -121,7 +125,8 @@ class EngineClient:
             sampling: Its sampling.
             wants_audio: Whether PCM is sent.
             wants_tokens: Whether codes are sent.
-            deliver: Called for each event of the request, the last of which is `Finished` or `Failed`. Must not wait or raise.
+            deliver: Called for each event of the request, the last of which is `Finished` or
+                `Failed`. Must not wait or raise.
         """
         self._last_id += 1
         request_id = self._last_id

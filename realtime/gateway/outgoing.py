@@ -1,4 +1,6 @@
-"""What a session still has to send. Bounded per context by the caller; a cancel takes its context's output out again."""
+"""What a session still has to send. Bounded per context by the caller; a cancel takes its context's
+output out again.
+"""
 
 from collections import deque
 
@@ -10,7 +12,8 @@ from realtime.wire import AudioFrame
 class OutgoingQueue:
     """First in, first out, for one writing task.
 
-    Capacity: the engine's lead bound limits each context's audio here; `pcm_bytes` lets the session fail a context whose engine
+    Capacity: the engine's lead bound limits each context's audio here; `pcm_bytes` lets the session
+        fail a context whose engine
     breaks that bound. Other messages are few per frame of audio.
     """
 

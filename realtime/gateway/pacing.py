@@ -1,12 +1,16 @@
-"""The listener's playback clock and the socket's progress, from what was sent and when. Pure; only the engine limits the lead."""
+"""The listener's playback clock and the socket's progress, from what was sent and when. Pure; only
+the engine limits the lead.
+"""
 
 
 class PlaybackClock:
-    """A listener that starts to play at the first byte, never pauses, and waits in silence whenever data is late.
+    """A listener that starts to play at the first byte, never pauses, and waits in silence whenever
+    data is late.
 
     Args:
         sample_rate_hz: Samples it plays per second.
-        tolerance_s: Lateness that no one hears and that is not counted: the arrival of a chunk is stamped by an event loop.
+        tolerance_s: Lateness that no one hears and that is not counted: the arrival of a chunk is
+            stamped by an event loop.
     """
 
     def __init__(self, sample_rate_hz: int, *, tolerance_s: float = 0.001) -> None:
@@ -40,7 +44,9 @@ class PlaybackClock:
         return starts_at
 
     def played(self, samples: int) -> None:
-        """Take the caller's word for what was heard; a report cannot exceed what was sent and never goes back."""
+        """Take the caller's word for what was heard; a report cannot exceed what was sent and never
+        goes back.
+        """
         heard = min(samples, self.sent_samples)
         self._reported_samples = max(heard, self._reported_samples or 0)
 
@@ -62,7 +68,8 @@ class WriteProgress:
         self._moved_at: float | None = None
 
     def stalled_s(self, *, given_bytes: int, unsent_bytes: int, at: float) -> float:
-        """How long the socket has refused data, in seconds; 0 while it takes some or nothing is left to send.
+        """How long the socket has refused data, in seconds; 0 while it takes some or nothing is
+        left to send.
 
         Args:
             given_bytes: All bytes ever given to the transport.

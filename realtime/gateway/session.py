@@ -1,4 +1,6 @@
-"""One connection's life: a task group of reader, writer, engine pump, text feed and ticker around the protocol state machine."""
+"""One connection's life: a task group of reader, writer, engine pump, text feed and ticker around
+the protocol state machine.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -42,7 +44,9 @@ _log = structlog.get_logger()
 
 
 class Engine(EngineView, Protocol):
-    """The engine as a session uses it: `realtime.gateway.supervisor.EngineSupervisor`, or a test's own."""
+    """The engine as a session uses it: `realtime.gateway.supervisor.EngineSupervisor`, or a test's
+    own.
+    """
 
     @property
     def client(self) -> EngineClient | None:
@@ -54,7 +58,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What all sessions share.
 
     Attributes:
-        new_text_source: Makes a context's text front end, given the session's `first_segment_min_chars`.
+        new_text_source: Makes a context's text front end, given the session's
+            `first_segment_min_chars`.
         text_limiter: The front end's worker threads.
         max_unsent_bytes: Audio held for one context.
         slow_reader_timeout_s: How long the socket may refuse data.
@@ -132,7 +137,7 @@ class Session:
 
     def drain(self) -> None:
         """Take no further contexts."""
-        self._execute(self.protocol.drain())
+        self.protocol.drain()
 
     def end(self, error: SpeechError) -> None:
         """Close the connection because of `error`."""
@@ -224,7 +229,9 @@ class Session:
         self._execute(self.protocol.text_failed(number, error, self._clock.now()))
 
     def _fail_runaway(self, number: int) -> None:
-        """The engine ran ahead of its lead bound: a fault of ours that may cost one request, never the memory."""
+        """The engine ran ahead of its lead bound: a fault of ours that may cost one request, never
+        the memory.
+        """
         self._log.error("engine_lead_exceeded", context=number)
         self._requests[number].cancel()
         failed = Failed(request_id=0, code=EngineError.code, message="the engine ran too far ahead")

@@ -74,7 +74,9 @@ class SpokenText:
         self._segments.append(segment)
 
     def spoken(self, index: int, end_sample: int) -> SentenceSpan | None:
-        """The audio of segment `index` is complete before `end_sample`; returns the sentence that this completes, if any."""
+        """The audio of segment `index` is complete before `end_sample`; returns the sentence that
+        this completes, if any.
+        """
         if index != len(self._end_samples) or index >= len(self._segments):
             return None
         segment = self._segments[index]
@@ -85,7 +87,7 @@ class SpokenText:
         return self._close_sentence() if segment.ends_sentence else None
 
     def last_sentence(self) -> SentenceSpan | None:
-        """A sentence that the text's end completes because no mark did; `None` if nothing is left."""
+        """A sentence that the text's end completes, as no mark did; `None` if there is none."""
         return None if self._sentence_start is None else self._close_sentence()
 
     def _close_sentence(self) -> SentenceSpan:
@@ -102,8 +104,8 @@ class SpokenText:
     def char_at(self, samples: int) -> int:
         """Character (code point offset) that the first `samples` samples reach.
 
-        Exact at the ends of finished segments and linear within one; in a segment still being spoken, by the pace of those
-        before it.
+        Exact at the ends of finished segments and linear within one; in a segment still being
+        spoken, by the pace of those before it.
         """
         start_sample, char = 0, 0
         for segment, end_sample in zip(self._segments, self._end_samples, strict=False):

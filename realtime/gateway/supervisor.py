@@ -1,14 +1,16 @@
 """Keeps one engine process alive: start, readiness, heartbeat, restart. Leaves no child behind.
 
-The engine is the child of this process and the other end of a socketpair: whichever side dies, the other sees the end of the link.
+The engine is the child of this process and the other end of a socketpair: whichever side dies, the
+other sees the end of the link.
 """
 
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import cast
 
 import anyio
 import anyio.abc
@@ -47,7 +49,8 @@ class EngineSupervisor:
         config: Handed to the engine, without what only the gateway may know.
         clock: The service's clock.
         metrics: Engine state and load go here.
-        command: Builds the command line from the number of the link's file descriptor and the path of a configuration file.
+        command: Builds the command line from the number of the link's file descriptor and the path
+            of a configuration file.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class EngineSupervisor:
                 stderr=None,
                 env=child_environment(),
                 pass_fds=(theirs.fileno(), config_fd),
-                start_new_session=True,  # Ctrl-C on a terminal is for the gateway, which drains first
+                start_new_session=True,  # Ctrl-C is for the gateway, which drains first
             )
         except OSError as error:
             ours.close()
@@ -263,16 +266,20 @@ def _kill(process: anyio.abc.Process) -> None:
 
 
 def _as_loss(group: BaseExceptionGroup[BaseException], exit_status: int | None) -> EngineError:
-    pending: list[BaseException] = [group]
-    while pending:
-        error = pending.pop()
+    for error in _leaves(group):
         if isinstance(error, EngineError):
             return error
-        if isinstance(error, BaseExceptionGroup):
-            pending.extend(error.exceptions)
     if group.subgroup(LinkClosedError) is not None:
         return EngineLostError(f"the engine closed the link, exit status {exit_status}")
     return EngineLostError("the link to the engine failed")
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(cast(BaseExceptionGroup[BaseException], error))
+        else:
+            yield error
 
 
 def _without_secrets(config: ServiceConfig) -> ServiceConfig:

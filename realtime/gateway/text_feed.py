@@ -1,7 +1,9 @@
-"""A session's text on its way through the front end: in order per context, in small bites, on a worker thread.
+"""A session's text on its way through the front end: in order per context, in small bites, on a
+worker thread.
 
-A bite is short so that one caller's long text does not keep the workers from the others, and a context whose speech is far behind
-its prepared text takes no bites, so that memory and work follow what is heard.
+A bite is short so that one caller's long text does not keep the workers from the others, and a
+context whose speech is far behind its prepared text takes no bites, so that memory and work follow
+what is heard.
 """
 
 from collections import deque
@@ -61,7 +63,7 @@ class _Pending:
 @dataclass(slots=True)
 class _ContextText:
     source: TextSource
-    pending: deque[_Pending] = field(default_factory=deque)
+    pending: deque[_Pending] = field(default_factory=deque[_Pending])
 
 
 class TextFeed:
@@ -89,7 +91,8 @@ class TextFeed:
     def put(self, item: FeedText) -> None:
         """Queue a piece, flush or end.
 
-        Pieces beyond `MAX_PENDING_ITEMS` are joined to the last one, so that the queue holds hardly more than the text itself.
+        Pieces beyond `MAX_PENDING_ITEMS` are joined to the last one, so that the queue holds hardly
+        more than the text itself.
         """
         text = self._texts.get(item.number)
         if text is None:
@@ -170,7 +173,7 @@ def _prepare(
                     results.append(source.end())
     except SpeechError as error:
         return results, error
-    except Exception:
-        _log.exception("text_front_end_failed")  # a failure of one stage ends one request
+    except Exception:  # noqa: BLE001 - a fault of one stage ends one request
+        _log.exception("text_front_end_failed")
         return results, SpeechError("the text could not be prepared")
     return results, None

@@ -1,7 +1,9 @@
-"""The socket below a session: uvicorn's WebSocket protocol with typed errors where it would close without a word.
+"""The socket below a session: uvicorn's WebSocket protocol with typed errors where it would close
+without a word.
 
-uvicorn itself closes on invalid UTF-8 (1007) and on messages over the limit (1009); here an `error` goes ahead of that close.
-It also offers no way to end a connection whose peer does not read; `fail` does.
+uvicorn itself closes on invalid UTF-8 (1007) and on messages over the limit (1009); here an `error`
+goes ahead of that close. It also offers no way to end a connection whose peer does not read; `fail`
+does.
 """
 
 import asyncio
@@ -23,7 +25,7 @@ _SILENT_CLOSES: dict[int, SpeechError] = {
 
 
 class GatewaySocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol class; finds its way to the session through the connection's ASGI scope."""
+    """uvicorn's protocol class; the session finds it in the connection's ASGI scope."""
 
     _abort_timer: asyncio.TimerHandle | None = None
 
@@ -53,7 +55,9 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         return self.transport.get_write_buffer_size()
 
     def fail(self, error: SpeechError) -> None:
-        """Close although the peer does not read: say why if it starts to read again soon, then cut the connection."""
+        """Close although the peer does not read: say why if it starts to read again soon, then cut
+        the connection.
+        """
         if self.close_sent or self.transport.is_closing():
             self.transport.abort()
             return
@@ -67,7 +71,9 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         self.abort_later()
 
     def abort_later(self) -> None:
-        """Cut the connection soon, whether or not the peer takes what is left and answers the close."""
+        """Cut the connection soon, whether or not the peer takes what is left and answers the
+        close.
+        """
         if self._abort_timer is None and not self.disconnected:
             self._abort_timer = self.loop.call_later(_CLOSE_GRACE_S, self.transport.abort)
 

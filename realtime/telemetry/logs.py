@@ -12,7 +12,8 @@ Format = Literal["auto", "console", "json"]
 
 
 def configure(level: Level, format: Format) -> None:
-    """Set up structlog for this process, and send warnings of libraries the same way. May be called again.
+    """Set up structlog for this process, and send warnings of libraries the same way. May be called
+    again.
 
     Args:
         level: Least severe event that is shown.

@@ -1,4 +1,6 @@
-"""Every metric of the service, declared once with its unit and meaning. Prefix `speech_`, base units, closed label sets, no ids."""
+"""Every metric of the service, declared once with its unit and meaning. Prefix `speech_`, base
+units, closed label sets, no ids.
+"""
 
 from collections.abc import Mapping
 
@@ -29,24 +31,56 @@ _FACTOR_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5,
 _RATE_BUCKETS_HZ = (20.0, 40.0, 60.0, 82.0, 100.0, 150.0, 200.0, 400.0, 800.0, 1600.0)
 
 _REQUEST_HISTOGRAMS: dict[str, tuple[str, str, tuple[float, ...]]] = {
-    "text_wait_s": ("text_wait_seconds", "First piece of text to the one that released a segment", _LATENCY_BUCKETS_S),
+    "text_wait_s": (
+        "text_wait_seconds",
+        "First piece of text to the one that released a segment",
+        _LATENCY_BUCKETS_S,
+    ),
     "queue_s": ("queue_seconds", "First segment in the engine to a slot", _LATENCY_BUCKETS_S),
-    "ttft_s": ("ttft_seconds", "Release of the first segment to the first speech token", _LATENCY_BUCKETS_S),
-    "ttfb_s": ("ttfb_seconds", "Release of the first segment to the first audio byte", _LATENCY_BUCKETS_S),
-    "audible_s": ("audible_seconds", "Release of the first segment to the first audible sample", _LATENCY_BUCKETS_S),
+    "ttft_s": (
+        "ttft_seconds",
+        "Release of the first segment to the first speech token",
+        _LATENCY_BUCKETS_S,
+    ),
+    "ttfb_s": (
+        "ttfb_seconds",
+        "Release of the first segment to the first audio byte",
+        _LATENCY_BUCKETS_S,
+    ),
+    "audible_s": (
+        "audible_seconds",
+        "Release of the first segment to the first audible sample",
+        _LATENCY_BUCKETS_S,
+    ),
     "first_sentence_s": (
         "first_sentence_seconds",
         "Release of the first segment to the last sample of the first sentence",
         _LATENCY_BUCKETS_S,
     ),
     "total_s": ("total_seconds", "First piece of text to the end", _LENGTH_BUCKETS_S),
-    "tpot_s": ("tpot_seconds", "Time per speech token while neither parked nor short of text", _TPOT_BUCKETS_S),
-    "tokens_per_s": ("tokens_per_second", "Speech tokens per second of one stream, likewise", _RATE_BUCKETS_HZ),
+    "tpot_s": (
+        "tpot_seconds",
+        "Time per speech token while neither parked nor short of text",
+        _TPOT_BUCKETS_S,
+    ),
+    "tokens_per_s": (
+        "tokens_per_second",
+        "Speech tokens per second of one stream, likewise",
+        _RATE_BUCKETS_HZ,
+    ),
     "audio_s": ("audio_seconds", "Length of the audio generated", _LENGTH_BUCKETS_S),
-    "real_time_factor": ("real_time_factor", "Compute time by audio time, likewise; below 1 keeps up", _FACTOR_BUCKETS),
-    "underrun_s": ("underrun_seconds", "Silence heard by a listener that starts at the first byte", _UNDERRUN_BUCKETS_S),
+    "real_time_factor": (
+        "real_time_factor",
+        "Compute time by audio time, likewise; below 1 keeps up",
+        _FACTOR_BUCKETS,
+    ),
+    "underrun_s": (
+        "underrun_seconds",
+        "Silence heard by a listener that starts at the first byte",
+        _UNDERRUN_BUCKETS_S,
+    ),
     "slot_free_s": ("slot_free_seconds", "Cancel to slot and memory free", _SLOT_FREE_BUCKETS_S),
-}  # fmt: skip
+}
 
 
 class ServiceMetrics:

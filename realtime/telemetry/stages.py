@@ -1,7 +1,8 @@
 """One time stamp per stage of a request, and the figures computed from them.
 
-The definitions are part of the protocol (docs/PROTOCOL.md, "Metrics"). Gateway and engine stamp with the same machine-wide
-monotonic clock, so that stamps of both may be subtracted. This module reads no clock and knows no messages.
+The definitions are part of the protocol (docs/PROTOCOL.md, "Metrics"). Gateway and engine stamp
+with the same machine-wide monotonic clock, so that stamps of both may be subtracted. This module
+reads no clock and knows no messages.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class RequestStages:
-    """Instants of one request in seconds; `None` where the stage was never reached. The session that owns it fills it in.
+    """Instants of one request in seconds; `None` where the stage was never reached. The session
+    that owns it fills it in.
 
     Attributes:
         opened_at: The first piece of text arrived.
@@ -21,7 +23,8 @@ class RequestStages:
         starved_s: Time in a slot without text to speak.
         parked_s: Time in a slot held back because the listener is far behind.
         first_audio_at: The first audio byte was given to the socket.
-        audible_at: A listener that starts at the first byte hears the first sample above the audible level.
+        audible_at: A listener that starts at the first byte hears the first sample above the
+            audible level.
         first_sentence_at: The last sample of the first sentence was given to the socket.
         cancelled_at: The cancel arrived.
         freed_at: Slot and blocks were free again.

@@ -1,7 +1,9 @@
-"""A stand-in for the engine: speaks the link, makes noise instead of speech, keeps every rule that the gateway relies on.
+"""A stand-in for the engine: speaks the link, makes noise instead of speech, keeps every rule that
+the gateway relies on.
 
-In tests it runs in a thread on one end of a socketpair; as a script (`python tests/fakes/engine.py --link-fd N`) it is an engine
-process. Phonemes that contain a marker make it misbehave: see `MARKERS`.
+In tests it runs in a thread on one end of a socketpair; as a script (`python tests/fakes/engine.py
+--link-fd N`) it is an engine process. Phonemes that contain a marker make it misbehave: see
+`MARKERS`.
 """
 
 import argparse
@@ -68,7 +70,8 @@ class FakeEngine:
 
     Args:
         sock: The engine's end of the link.
-        frame_s: Time to make one frame of one stream; 0 makes frames as fast as the gateway takes them.
+        frame_s: Time to make one frame of one stream; 0 makes frames as fast as the gateway takes
+            them.
         max_unheard_s: Lead bound over the gateway's playback reports.
     """
 

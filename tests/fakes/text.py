@@ -1,4 +1,4 @@
-"""A text front end that needs no pronunciation: a segment per sentence, its letters for phonemes."""
+"""A text front end without pronunciation: a segment per sentence, its letters for phonemes."""
 
 import msgspec
 

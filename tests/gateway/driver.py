@@ -1,4 +1,8 @@
-"""Drives the protocol state machine without sockets: carries out its commands and checks what must always hold."""
+"""Drives the protocol state machine without sockets: carries out its commands and checks what must
+always hold.
+"""
+
+import re
 
 from realtime import wire
 from realtime.errors import CapacityError
@@ -84,6 +88,7 @@ class Driver:
         self.dones: dict[int, c.ContextDone] = {}
         self.playback: dict[int, int] = {}
         self.closed: c.Close | None = None
+        self.errors: list[str] = []
         self.aborted: set[int] = set()
         self.outputs: tuple[str, ...] = ("audio",)
         self._silenced: set[int] = set()
@@ -247,43 +252,53 @@ class Driver:
 
     def carry_out(self, commands: list[c.Command]) -> None:
         for command in commands:
-            match command:
-                case c.Send():
-                    assert self.closed is None
-                    self.outgoing.append(command)
-                case c.DropUnsent():
-                    self.outgoing = [
-                        s
-                        for s in self.outgoing
-                        if not (s.is_droppable and s.number == command.number)
-                    ]
-                case c.FeedText():
-                    self.feeds.append(command)
-                case c.StopText():
-                    self.texts.pop(command.number, None)
-                case c.OpenRequest():
-                    assert command.number not in self.requests
-                    self.requests[command.number] = EngineSide(command)
-                    self.texts[command.number] = FakeTextSource()
-                case c.AppendPhonemes():
-                    request = self.requests[command.number]
-                    assert command.index == len(request.phonemes)
-                    assert not request.has_ended
-                    request.phonemes.append(command.phonemes)
-                case c.EndRequestText():
-                    assert not self.requests[command.number].has_ended
-                    self.requests[command.number].has_ended = True
-                case c.AbortRequest():
-                    assert command.number not in self.aborted
-                    self.aborted.add(command.number)
-                case c.ReportPlayback():
-                    assert command.sent_samples >= self.playback.get(command.number, 0)
-                    self.playback[command.number] = command.sent_samples
-                case c.ContextDone():
-                    assert command.number not in self.dones, "two ends of one context"
-                    self.dones[command.number] = command
-                case c.Close():
-                    assert self.closed is None
-                    self.closed = command
-                case c.CountError():
-                    pass
+            words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(command).__name__).lower()
+            getattr(self, f"_do_{words}")(command)
+
+    def _do_send(self, command):
+        assert self.closed is None
+        self.outgoing.append(command)
+
+    def _do_drop_unsent(self, command):
+        kept = [s for s in self.outgoing if not (s.is_droppable and s.number == command.number)]
+        self.outgoing = kept
+
+    def _do_feed_text(self, command):
+        self.feeds.append(command)
+
+    def _do_stop_text(self, command):
+        self.texts.pop(command.number, None)
+
+    def _do_open_request(self, command):
+        assert command.number not in self.requests
+        self.requests[command.number] = EngineSide(command)
+        self.texts[command.number] = FakeTextSource()
+
+    def _do_append_phonemes(self, command):
+        request = self.requests[command.number]
+        assert command.index == len(request.phonemes)
+        assert not request.has_ended
+        request.phonemes.append(command.phonemes)
+
+    def _do_end_request_text(self, command):
+        assert not self.requests[command.number].has_ended
+        self.requests[command.number].has_ended = True
+
+    def _do_abort_request(self, command):
+        assert command.number not in self.aborted
+        self.aborted.add(command.number)
+
+    def _do_report_playback(self, command):
+        assert command.sent_samples >= self.playback.get(command.number, 0)
+        self.playback[command.number] = command.sent_samples
+
+    def _do_context_done(self, command):
+        assert command.number not in self.dones, "two ends of one context"
+        self.dones[command.number] = command
+
+    def _do_close(self, command):
+        assert self.closed is None
+        self.closed = command
+
+    def _do_count_error(self, command):
+        self.errors.append(command.code)

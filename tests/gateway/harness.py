@@ -23,6 +23,9 @@ from tests.fakes.text import FakeTextSource
 TIMEOUT_S = 10.0
 
 
+HELLO = wire.Hello()
+
+
 def config_of(**gateway) -> ServiceConfig:
     config = ServiceConfig()
     return msgspec.structs.replace(
@@ -86,8 +89,7 @@ async def running_gateway(
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_run_client, client)
         tasks.start_soon(lambda: server.serve(sockets=[listener]))
-        while not server.started:
-            await anyio.sleep(0.005)
+        await until_true(lambda: server.started)
         try:
             yield Running(listener.getsockname()[1], gateway, engine, fake, metrics)
         finally:
@@ -95,6 +97,13 @@ async def running_gateway(
             await link.aclose()
             await anyio.to_thread.run_sync(thread.join, 5.0)
             assert not thread.is_alive()
+
+
+async def until_true(predicate, within_s: float = TIMEOUT_S) -> None:
+    """Wait for something that announces itself in no other way."""
+    with anyio.fail_after(within_s):
+        while not predicate():  # noqa: ASYNC110
+            await anyio.sleep(0.005)
 
 
 async def _run_client(client: EngineClient) -> None:
@@ -149,7 +158,7 @@ class Caller:
 
 @asynccontextmanager
 async def calling(
-    running: Running, hello: wire.Hello | None = wire.Hello(), **options
+    running: Running, hello: wire.Hello | None = HELLO, **options
 ) -> AsyncIterator[Caller]:
     options = {"subprotocols": [wire.SUBPROTOCOL], "compression": None} | options
     async with connect(running.url, **options) as socket:

@@ -267,7 +267,7 @@ def test_playback_reports_follow_the_socket_and_the_caller():
     driver.send_all()
     assert driver.playback == {1: 2 * SAMPLES_PER_FRAME}
     driver.say(wire.Played(context="a", samples=10**9))
-    assert driver.protocol._by_number[1].playback.played_samples == 2 * SAMPLES_PER_FRAME
+    assert driver.protocol._by_number[1]._delivery.playback.played_samples == 2 * SAMPLES_PER_FRAME
 
 
 def test_text_is_not_prepared_far_ahead_of_speech():
@@ -278,7 +278,7 @@ def test_text_is_not_prepared_far_ahead_of_speech():
 
 def test_draining_session_refuses_new_contexts_and_finishes_old_ones():
     driver = Driver().hello().say(text("One."), end()).prepare_text()
-    driver.carry_out(driver.protocol.drain())
+    driver.protocol.drain()
     driver.say(text("x", "b")).send_all()
     error = driver.last(wire.Error)
     assert (error.code, error.context, error.retryable) == ("shutting_down", "b", True)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from realtime import wire
-from tests.gateway.harness import calling
+from tests.gateway.harness import calling, until_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.slow]
 ROOT = str(Path(__file__).parents[2])
@@ -46,6 +46,9 @@ class Service:
 
     def event(self, name: str) -> dict:
         return next(event for event in self.events if event["event"] == name)
+
+    def has_said(self, name: str) -> bool:
+        return any(event["event"] == name for event in self.events)
 
     def read_log(self) -> None:
         for line in self.process.stderr:
@@ -86,8 +89,7 @@ async def test_sigterm_lets_open_contexts_finish_and_leaves_nothing():
             await caller.send(wire.Text(context="a", text="One sentence."), wire.End(context="a"))
             await caller.until(wire.AudioFrame)
             service.process.send_signal(signal.SIGTERM)
-            while not any(event["event"] == "draining" for event in service.events):
-                await anyio.sleep(0.01)
+            await until_true(lambda: service.has_said("draining"))
             await idle.send(wire.Text(context="b", text="Too late."))
             assert (await idle.until(wire.Error)).code == "shutting_down"
             assert (await caller.until(wire.Done)).reason == "end_of_speech"

@@ -1,11 +1,10 @@
 """Speaking over a real socket."""
 
-import anyio
 import pytest
 
 from realtime import wire
 from tests.fakes.engine import SAMPLES_PER_FRAME
-from tests.gateway.harness import calling, running_gateway
+from tests.gateway.harness import calling, running_gateway, until_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -88,8 +87,7 @@ async def test_vanished_client_leaves_no_request_behind():
                 await caller.send(wire.Text(context="a", text="Long."))
                 await caller.until(wire.AudioFrame)
                 caller.socket.transport.abort()
-        with anyio.fail_after(5):
-            while running.gateway.num_sessions or running.engine.client.num_requests:
-                await anyio.sleep(0.01)
+        await until_true(lambda: running.gateway.num_sessions == 0)
+        await until_true(lambda: running.engine.client.num_requests == 0)
         assert running.fake.num_started == running.fake.num_cancelled == 20
         assert not running.fake.requests

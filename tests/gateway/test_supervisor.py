@@ -19,7 +19,7 @@ from realtime.gateway.app import Gateway, bind, make_server
 from realtime.gateway.supervisor import EngineSupervisor
 from realtime.telemetry.metrics import ServiceMetrics
 from tests.fakes.text import FakeTextSource
-from tests.gateway.harness import calling, config_of
+from tests.gateway.harness import calling, config_of, until_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 ROOT = str(Path(__file__).parents[2])
@@ -38,9 +38,8 @@ class _Service:
         self.supervisor = supervisor
 
     async def ready_again(self, old_pid: int) -> None:
-        with anyio.fail_after(20):
-            while self.supervisor.ready is None or self.supervisor.pid == old_pid:
-                await anyio.sleep(0.01)
+        await until_true(lambda: self.supervisor.pid != old_pid, 20)
+        await until_true(lambda: self.supervisor.ready is not None, 20)
 
 
 def _config(**engine):
