@@ -52,7 +52,8 @@ def run(output: Path, text: str, pause_s: float, file: Path | None, overrides: l
         raise DemoFailedError("no audio came")
     console.print(
         f"first audio {report.first_audio_s:.2f} s after the first piece of text; "
-        f"the text was complete after {report.text_sent_s:.2f} s"
+        f"the text was complete after {report.text_sent_s:.2f} s",
+        soft_wrap=True,
     )
     console.print(_table(report.done.metrics))
     console.print(f"[bold]{output}[/bold]: {report.done.metrics.audio_s:.2f} s of speech")

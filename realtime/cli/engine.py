@@ -20,4 +20,5 @@ def engine(
         resolved = resolve(file, overrides)
         from realtime.engine.server import run_engine  # noqa: PLC0415 - imports torch
 
-        run_engine(resolved, link_fd)
+        status = run_engine(resolved, link_fd)
+    raise typer.Exit(status)

@@ -1,0 +1,128 @@
+"""`python -m loadtest.cycles`: callers that come and go in every way; what do they leave behind?
+
+Each cycle connects, begins to speak and then ends in one of four ways: to the end, by cancel, by
+closing the session, or by vanishing without a word. Afterwards the service's own gauges say
+whether slots, contexts and blocks are as before.
+"""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import anyio
+import typer
+from rich.console import Console
+
+from realtime.client import DEFAULT_URL, AudioChunk, connect
+from realtime.client.opening import greet, open_socket, stream_url
+from realtime.wire import Hello, Sampling, Text, encode_message
+
+TEXT = "This sentence is long enough to be interrupted somewhere in its middle, surely."
+WAYS = ("finish", "cancel", "close", "vanish")
+HELD = ("sessions", "contexts", "engine_running_requests", "engine_waiting_requests")
+_SETTLE_S = 15.0
+_POLL_S = 0.1
+
+
+async def run_cycles(url: str, num_cycles: int, *, at_once: int = 4) -> None:
+    """Run the cycles, some at the same time; the ways take turns."""
+    waiting = iter(range(num_cycles))
+
+    async def worker() -> None:
+        for index in waiting:
+            await run_cycle(url, WAYS[index % len(WAYS)], seed=index)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(at_once):
+            tasks.start_soon(worker)
+
+
+async def run_cycle(url: str, way: str, *, seed: int) -> None:
+    """Connect, speak, and leave in the given way.
+
+    Raises:
+        SpeechError: The service failed.
+    """
+    if way == "vanish":
+        await _vanish(url)
+        return
+    async with (
+        connect(url, sampling=Sampling(seed=seed)) as session,
+        session.utterance() as utterance,
+    ):
+        utterance.feed(TEXT)
+        async for event in utterance:
+            if isinstance(event, AudioChunk) and way == "close":
+                return
+            if isinstance(event, AudioChunk) and way == "cancel":
+                await utterance.cancel()
+
+
+async def _vanish(url: str) -> None:
+    """Drop the connection in the middle of the speech, without any close frame."""
+    socket = await open_socket(stream_url(url), 10.0)
+    await greet(socket, Hello(), 10.0)
+    await socket.send(encode_message(Text(context="gone", text=TEXT + " And more.")))
+    while not isinstance(await socket.recv(), bytes):
+        pass
+    socket.transport.abort()
+    await socket.wait_closed()
+
+
+async def read_gauges(url: str) -> dict[str, float]:
+    """The service's unlabelled metrics, without their prefix.
+
+    Raises:
+        OSError: It does not answer.
+    """
+    parts = urlsplit(stream_url(url))
+    host, port = parts.hostname or "", parts.port or 80
+    request = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    answer = b""
+    async with await anyio.connect_tcp(host, port) as stream:
+        await stream.send(request.encode())
+        async for data in stream:
+            answer += data
+    lines = re.findall(r"^speech_(\w+) (\S+)$", answer.decode(), re.MULTILINE)
+    return {name: float(value) for name, value in lines}
+
+
+async def settled_gauges(url: str) -> dict[str, float]:
+    """The gauges once nothing is held any more, or after some seconds whatever they are then."""
+    gauges = await read_gauges(url)
+    with anyio.move_on_after(_SETTLE_S):
+        while any(gauges[name] for name in HELD) or not has_all_blocks(gauges):
+            await anyio.sleep(_POLL_S)
+            gauges = await read_gauges(url)
+    return gauges
+
+
+def has_all_blocks(gauges: dict[str, float]) -> bool:
+    """Whether every key-value block is free."""
+    return gauges["engine_free_blocks"] == gauges["engine_blocks"]
+
+
+def main(
+    *,
+    url: Annotated[str, typer.Option(help="Service address.")] = DEFAULT_URL,
+    cycles: Annotated[int, typer.Option(min=1, help="How many.")] = 500,
+    at_once: Annotated[int, typer.Option(min=1, help="Callers at the same time.")] = 4,
+) -> None:
+    """Let callers come and go, and show what they left. Exit code 1: anything."""
+    console = Console()
+    before = anyio.run(settled_gauges, url)
+    with console.status(f"{cycles} cycles"):
+        anyio.run(_run, url, cycles, at_once)
+    after = anyio.run(settled_gauges, url)
+    for name in (*HELD, "engine_free_blocks", "engine_resident_bytes"):
+        console.print(f"{name}: {before[name]:.0f} before, {after[name]:.0f} after")
+    if any(after[name] for name in HELD) or not has_all_blocks(after):
+        raise typer.Exit(1)
+
+
+async def _run(url: str, num_cycles: int, at_once: int) -> None:
+    await run_cycles(url, num_cycles, at_once=at_once)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,50 @@
+"""The examples and the client's own documentation run as they stand."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import soundfile
+
+import realtime.client
+from tests.client.fake_server import FRAME_SAMPLES, fake_server
+from tests.client.fake_thread import threaded_fake_server
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_the_example_speaks(tmp_path):
+    with threaded_fake_server() as server:
+        script = str(ROOT / "examples" / "ten_lines.py")
+        subprocess.run(
+            [sys.executable, script, server.url],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=True,
+            timeout=60,
+        )
+    text = "Hello there. This is spoken as it is written."
+    assert "".join(server.texts()) == text
+    assert len(soundfile.read(tmp_path / "hello.wav")[0]) == len(text) * FRAME_SAMPLES
+
+
+@pytest.mark.anyio
+async def test_the_lines_in_the_documentation_work():
+    lines = re.search(r"```python\n(.*?)```", realtime.client.__doc__, re.DOTALL)[1]
+    played: list[bytes] = []
+    async with fake_server() as server:
+        lines = lines.replace("ws://127.0.0.1:8765", server.url)
+        program = "async def run():\n" + "".join(f"    {line}\n" for line in lines.splitlines())
+        names = {"connect": realtime.client.connect, "play": played.append}
+        exec(program, names)
+        await names["run"]()
+    assert len(b"".join(played)) == 2 * FRAME_SAMPLES * len("Hello there.")
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
