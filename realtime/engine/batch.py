@@ -1,4 +1,6 @@
-"""Static buffers that a plan is written into, row by row. Knows how a step looks to the model, not who is in it."""
+"""Static buffers that a plan is written into, row by row. Knows how a step looks to the model, not
+who is in it.
+"""
 
 from dataclasses import dataclass
 
@@ -36,8 +38,9 @@ class StepBatch:
 class StepBuffers:
     """Fills a `StepBatch` from a plan.
 
-    What stays the same between steps (block tables, sampling settings) is kept by slot and written only when it changes:
-    a slot's settings are guarded by the id of the request that they belong to.
+    What stays the same between steps (block tables, sampling settings) is kept by slot and written
+    only when it changes: a slot's settings are guarded by the id of the request that they belong
+    to.
 
     Args:
         max_streams: Slots.
@@ -63,7 +66,9 @@ class StepBuffers:
         self._num_codes = num_codes
         self._rows = np.zeros((3, max_tokens), np.int64)  # token ids, positions, slot mapping
         self._row_slots = np.zeros(max_tokens, np.int32)
-        self._draws = np.zeros((4, max_streams), np.int64)  # output row, frame position, index, slot
+        self._draws = np.zeros(
+            (4, max_streams), np.int64
+        )  # output row, frame position, index, slot
         self._may_end = np.zeros(max_streams, np.bool_)
         self._context_lens = np.zeros(max_streams, np.int32)
         self._block_tables = np.zeros((max_streams, max_blocks), np.int32)

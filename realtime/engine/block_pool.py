@@ -1,4 +1,6 @@
-"""Which KV blocks are free and how often each other one is held. Knows block numbers only: no tokens, no tensors."""
+"""Which KV blocks are free and how often each other one is held. Knows block numbers only: no
+tokens, no tensors.
+"""
 
 from collections.abc import Iterable
 
@@ -6,7 +8,8 @@ from collections.abc import Iterable
 class BlockPool:
     """Reference-counted free list over blocks 0 .. num_blocks - 1.
 
-    A block may have several holders (sequences that share a prefix); it is free again when the last one releases it.
+    A block may have several holders (sequences that share a prefix); it is free again when the last
+    one releases it.
 
     Args:
         num_blocks: How many blocks the KV cache has.
@@ -15,7 +18,9 @@ class BlockPool:
     def __init__(self, num_blocks: int) -> None:
         assert num_blocks > 0
         self._num_holders = [0] * num_blocks
-        self._free = list(range(num_blocks - 1, -1, -1))  # last released is first reused: still in the CPU's caches
+        self._free = list(
+            range(num_blocks - 1, -1, -1)
+        )  # last released is first reused: still in the CPU's caches
 
     @property
     def num_blocks(self) -> int:
@@ -50,7 +55,9 @@ class BlockPool:
                 self._free.append(block)
 
     def check_invariants(self, holders: Iterable[Iterable[int]]) -> None:
-        """Assert that the counts equal what `holders` (one block table each) hold, and that the rest is free once."""
+        """Assert that the counts equal what `holders` (one block table each) hold, and that the
+        rest is free once.
+        """
         counted = [0] * self.num_blocks
         for table in holders:
             for block in table:

@@ -1,6 +1,8 @@
-"""Frames to PCM messages, batched over streams and frames; on the caller's thread or on one of its own.
+"""Frames to PCM messages, batched over streams and frames; on the caller's thread or on one of its
+own.
 
-Knows slots and their codec state. Order within a request is kept; a slot's state belongs to the request that it names.
+Knows slots and their codec state. Order within a request is kept; a slot's state belongs to the
+request that it names.
 """
 
 import queue
@@ -22,7 +24,8 @@ _Mark = SegmentSpoken | Finished | Failed
 
 
 class CodecStage:
-    """Turns the scheduler's outputs into messages, decoding all their frames in as few calls as possible.
+    """Turns the scheduler's outputs into messages, decoding all their frames in as few calls as
+    possible.
 
     Args:
         decoder: The voice's codec.
@@ -59,7 +62,9 @@ class CodecStage:
         ]
 
     def _decode_frames(self, groups: list[list[NewFrame]]) -> dict[tuple[int, int], bytes]:
-        """PCM by request and frame; each round decodes as many frames as every stream in it still has."""
+        """PCM by request and frame; each round decodes as many frames as every stream in it still
+        has.
+        """
         left: dict[int, list[NewFrame]] = {}
         for group in groups:
             left.setdefault(group[0].request_id, []).extend(group)
@@ -67,7 +72,9 @@ class CodecStage:
         while left:
             streams: dict[int, list[NewFrame]] = {}
             for frames in left.values():
-                streams.setdefault(frames[0].slot, frames)  # a reused slot's next request has to wait
+                streams.setdefault(
+                    frames[0].slot, frames
+                )  # a reused slot's next request has to wait
             count = min(map(len, streams.values()))
             batch = [frames[:count] for frames in streams.values()]
             for frames, samples in zip(batch, self._decode_batch(batch), strict=True):
@@ -80,7 +87,9 @@ class CodecStage:
         return pcm
 
     def _decode_batch(self, batch: list[list[NewFrame]]) -> Tensor:
-        """The same number of frames of each of B different slots: int16 `[B, F * samples_per_frame]` on the CPU."""
+        """The same number of frames of each of B different slots: int16 `[B, F *
+        samples_per_frame]` on the CPU.
+        """
         self.busy_since = started_at = self._clock.now()
         device = self._state.hops.device
         self._claim_slots([frames[0] for frames in batch])
@@ -129,12 +138,14 @@ class CodecStage:
 
 
 class CodecThread:
-    """Runs a `CodecStage` on its own thread behind a bounded queue; what piles up meanwhile is decoded as one batch.
+    """Runs a `CodecStage` on its own thread behind a bounded queue; what piles up meanwhile is
+    decoded as one batch.
 
     Args:
         stage: Used by this thread only.
         emit: Takes the messages, on this thread.
-        on_error: Called on this thread when the stage or `emit` raised; nothing is decoded afterwards.
+        on_error: Called on this thread when the stage or `emit` raised; nothing is decoded
+            afterwards.
         capacity: Submissions that may wait; beyond them `submit` waits.
         prepare: Called first on this thread, for its thread-local settings.
     """

@@ -4,6 +4,7 @@ Knows messages and the three parts that it joins; no sockets, no tensors.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from realtime.clock import Clock
@@ -54,6 +55,10 @@ class Sink(Protocol):
         """Take over outputs."""
         ...
 
+    def close(self) -> None:
+        """Emit what was submitted, then stop."""
+        ...
+
 
 class Prompter(Protocol):
     """What the core needs to know of the voice."""
@@ -76,47 +81,45 @@ class Prompter(Protocol):
         ...
 
 
-class EngineCore:
-    """Joins link, scheduler, runner and codec; every method runs on the loop thread.
+@dataclass(frozen=True, kw_only=True)
+class EngineParts:
+    """What an engine is made of; everything is used from the loop thread only.
 
-    Args:
+    Attributes:
         codec_s: Smoothed time of a codec call, for the capacity report.
         resident_bytes: Memory of the process, for the capacity report.
-        max_streams: Slots, for the capacity report.
-        num_blocks: KV blocks, for the capacity report.
+    """
+
+    link: Link
+    scheduler: Scheduler
+    runner: Runner
+    sink: Sink
+    voice: Prompter
+    clock: Clock
+    codec_s: Callable[[], float]
+    resident_bytes: Callable[[], int]
+
+
+class EngineCore:
+    """Joins link, scheduler, runner and codec; every method runs on the loop thread.
 
     Attributes:
         busy_since: When the running forward pass began; `None` between passes.
         is_stopping: Set by `Shutdown`.
     """
 
-    def __init__(
-        self,
-        *,
-        link: Link,
-        scheduler: Scheduler,
-        runner: Runner,
-        sink: Sink,
-        voice: Prompter,
-        clock: Clock,
-        codec_s: Callable[[], float],
-        resident_bytes: Callable[[], int],
-        max_streams: int,
-        num_blocks: int,
-    ) -> None:
-        self._link = link
-        self.scheduler = scheduler
-        self._runner = runner
-        self._sink = sink
-        self._voice = voice
-        self._clock = clock
-        self._codec_s = codec_s
-        self._resident_bytes = resident_bytes
-        self._max_streams = max_streams
-        self._num_blocks = num_blocks
+    def __init__(self, parts: EngineParts) -> None:
+        self.scheduler = parts.scheduler
+        self._link = parts.link
+        self._runner = parts.runner
+        self._sink = parts.sink
+        self._voice = parts.voice
+        self._clock = parts.clock
+        self._codec_s = parts.codec_s
+        self._resident_bytes = parts.resident_bytes
         self._step_s = 0.0
         self._num_steps = 0
-        self._report_at = clock.now()
+        self._report_at = parts.clock.now()
         self._is_draining = False
         self.busy_since: float | None = None
         self.is_stopping = False
@@ -134,7 +137,8 @@ class EngineCore:
         """Advance every scheduled sequence by one forward pass and emit what it produced.
 
         Args:
-            is_idle: There was nothing to compute last time: wait for a message, at most until the next report is due.
+            is_idle: There was nothing to compute last time: wait for a message, at most until the
+                next report is due.
 
         Returns:
             Whether anything was computed.
@@ -212,9 +216,9 @@ class EngineCore:
             at=now,
             num_running=scheduler.num_running,
             num_waiting=scheduler.num_waiting,
-            max_streams=self._max_streams,
+            max_streams=scheduler.limits.max_streams,
             free_blocks=scheduler.num_free_blocks,
-            num_blocks=self._num_blocks,
+            num_blocks=scheduler.limits.num_blocks,
             num_tokens_total=scheduler.num_tokens_total,
             num_steps_total=self._num_steps,
             step_s=self._step_s,

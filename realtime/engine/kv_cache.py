@@ -1,4 +1,6 @@
-"""Keys and values of all sequences in pages, and how many pages there are. Knows no owner of a page."""
+"""Keys and values of all sequences in pages, and how many pages there are. Knows no owner of a
+page.
+"""
 
 from dataclasses import dataclass
 
@@ -12,7 +14,9 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class KVCache:
-    """Pages `[L, P, S, G, D]`: layers, blocks, slots of a block, kv heads, head_dim. See `models.attention.PagedKV`."""
+    """Pages `[L, P, S, G, D]`: layers, blocks, slots of a block, kv heads, head_dim. See
+    `models.attention.PagedKV`.
+    """
 
     k: Tensor
     v: Tensor
@@ -35,7 +39,8 @@ def block_bytes(spec: ModelSpec, block_size: int, dtype: torch.dtype) -> int:
 def choose_num_blocks(
     spec: ModelSpec, block_size: int, dtype: torch.dtype, *, memory_mib: int, max_streams: int
 ) -> int:
-    """Blocks for a memory budget; without one (0), for `max_streams` sequences of the trained length.
+    """Blocks for a memory budget; without one (0), for `max_streams` sequences of the trained
+    length.
 
     Raises:
         ValueError: The budget does not hold one sequence of the trained length.
@@ -46,5 +51,7 @@ def choose_num_blocks(
     num_blocks = memory_mib * _MIB // block_bytes(spec, block_size, dtype)
     if num_blocks < per_sequence:
         needed = -(-per_sequence * block_bytes(spec, block_size, dtype) // _MIB)
-        raise ValueError(f"kv_memory_mib {memory_mib} holds less than one sequence, which needs {needed}")
+        raise ValueError(
+            f"kv_memory_mib {memory_mib} holds less than one sequence, which needs {needed}"
+        )
     return num_blocks

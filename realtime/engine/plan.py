@@ -1,4 +1,6 @@
-"""What scheduler and runner tell each other: frozen values, no torch, no behaviour beyond derived facts."""
+"""What scheduler and runner tell each other: frozen values, no torch, no behaviour beyond derived
+facts.
+"""
 
 import enum
 
@@ -15,11 +17,12 @@ class Phase(enum.Enum):
 
 
 class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about a voice that the scheduler needs; derived from its specs when the engine starts.
+    """The facts about a voice that the scheduler needs; derived from its specs when the engine
+    starts.
 
     Attributes:
-        audio_base_id: First id of the audio codes; position-in-frame p owns the `codebook_size` ids from
-            `audio_base_id + p * codebook_size` on.
+        audio_base_id: First id of the audio codes; position-in-frame p owns the `codebook_size` ids
+            from `audio_base_id + p * codebook_size` on.
         end_of_speech_id: Ends a segment; legal only at position-in-frame 0.
         max_positions: Longest sequence the language model was trained on, in tokens.
         min_s_per_phoneme: Shortest plausible speech of a segment, per phoneme.
@@ -45,7 +48,9 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request draws its tokens, the voice's defaults filled in. Fields as in `realtime.wire.Sampling`."""
+    """How a request draws its tokens, the voice's defaults filled in. Fields as in
+    `realtime.wire.Sampling`.
+    """
 
     seed: int
     temperature: float

@@ -1,4 +1,6 @@
-"""StepPlan to StepResult: one forward pass and one draw a sequence. Knows tensors and pages, no requests."""
+"""StepPlan to StepResult: one forward pass and one draw a sequence. Knows tensors and pages, no
+requests.
+"""
 
 import torch
 
@@ -30,7 +32,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepResult:
-        """Compute every slice's keys and values and draw one token for each slice that asks for it."""
+        """Compute every slice's keys and values; draw one token for each slice that asks for it."""
         batch = self._buffers.fill(plan)
         hidden = self._model.forward(batch.token_ids, batch.meta.positions, batch.meta, self._kv)
         if not hidden.shape[0]:

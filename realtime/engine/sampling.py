@@ -1,8 +1,8 @@
 """Logits to tokens: pure functions over rows, each row's outcome a function of that row alone.
 
-A row's token depends on its logits, settings, seed and draw index, never on which rows it shares a step with: every
-operation here works along a row, the random number is counter-based, and the arithmetic is float64 so that how a vector unit
-splits a batch cannot matter.
+A row's token depends on its logits, settings, seed and draw index, never on which rows it shares a
+step with: every operation here works along a row, the random number is counter-based, and the
+arithmetic is float64 so that how a vector unit splits a batch cannot matter.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class SamplingRows:
         repetition_penalty: float64.
         seed: int64.
         draw_index: int64.
-        recent: int64 `[R, W]`, columns that the penalty applies to; the number of columns where there is none. `None` where
-            no row has any.
+        recent: int64 `[R, W]`, columns that the penalty applies to; the number of columns where
+            there is none. `None` where no row has any.
     """
 
     temperature: Tensor
@@ -43,7 +43,8 @@ class SamplingRows:
 
 
 def uniforms(seed: Tensor, index: Tensor) -> Tensor:
-    """Counter-based random numbers: SplitMix64 (Steele et al., OOPSLA 2014) of a seed's own stream at an index.
+    """Counter-based random numbers: SplitMix64 (Steele et al., OOPSLA 2014) of a seed's own stream
+    at an index.
 
     Args:
         seed: int64 `[R]`.
@@ -60,8 +61,9 @@ def uniforms(seed: Tensor, index: Tensor) -> Tensor:
 def draw_columns(logits: Tensor, rows: SamplingRows) -> Tensor:
     """Draw one column a row.
 
-    The repetition penalty acts on the logits, then temperature, then top-k and min-p, then top-p over what these leave;
-    the token is found by inverting the cumulative distribution in column order.
+    The repetition penalty acts on the logits, then temperature, then top-k and min-p, then top-p
+    over what these leave; the token is found by inverting the cumulative distribution in column
+    order.
 
     Args:
         logits: `[R, C]`, `-inf` where illegal; at least one finite column a row.
@@ -88,7 +90,9 @@ def draw_columns(logits: Tensor, rows: SamplingRows) -> Tensor:
 
 
 def _penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
-    """Divide positive and multiply negative logits of recent columns by the penalty (CTRL, arXiv 1909.05858)."""
+    """Divide positive and multiply negative logits of recent columns by the penalty (CTRL, arXiv
+    1909.05858).
+    """
     num_rows, num_columns = logits.shape
     is_recent = torch.zeros(num_rows, num_columns + 1, dtype=torch.bool, device=logits.device)
     is_recent = is_recent.scatter_(1, recent, value=True)[:, :-1]
@@ -97,7 +101,9 @@ def _penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
 
 
 def _nucleus(weights: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """Zero what is below the k-th weight, then what lies outside the top-p mass; ties with the last kept weight stay."""
+    """Zero what is below the k-th weight, then what lies outside the top-p mass; ties with the last
+    kept weight stay.
+    """
     num_columns = weights.shape[1]
     descending = weights.sort(1, descending=True).values
     kth = torch.where(top_k > 0, top_k.clamp(max=num_columns), num_columns) - 1

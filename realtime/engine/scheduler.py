@@ -1,7 +1,9 @@
-"""Who runs in the next step and what becomes of its tokens. Sole owner of sequences and KV blocks; no torch, no I/O.
+"""Who runs in the next step and what becomes of its tokens. Sole owner of sequences and KV blocks;
+no torch, no I/O.
 
-`schedule` produces a `StepPlan`, `commit` consumes its `StepResult`; between the two, requests are started, fed, cancelled.
-Everything that is to leave the engine is collected in order and handed over by `take_outputs`.
+`schedule` produces a `StepPlan`, `commit` consumes its `StepResult`; between the two, requests are
+started, fed, cancelled. Everything that is to leave the engine is collected in order and handed
+over by `take_outputs`.
 """
 
 from collections import deque
@@ -29,10 +31,12 @@ _SMOOTHING = 0.2  # weight of the newest request in the mean time that a slot is
 
 
 class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds that the scheduler keeps. Fields as in `EngineConfig`; `num_blocks` is what the KV cache has.
+    """The bounds that the scheduler keeps. Fields as in `EngineConfig`; `num_blocks` is what the KV
+    cache has.
 
     Raises:
-        ValueError: A full set of streams does not fit into a step, or no sequence of full length into the cache.
+        ValueError: A full set of streams does not fit into a step, or no sequence of full length
+            into the cache.
     """
 
     max_streams: int
@@ -53,16 +57,18 @@ class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
 class Scheduler:
     """Continuous batching over a paged KV cache.
 
-    Order of work: one token for every stream that is decoding, oldest first, then prefill in what the token budget leaves.
-    Out of blocks, an idle sequence loses its blocks before an active one, the youngest first; it is computed again later.
+    Order of work: one token for every stream that is decoding, oldest first, then prefill in what
+    the token budget leaves. Out of blocks, an idle sequence loses its blocks before an active one,
+    the youngest first; it is computed again later.
     """
 
     def __init__(self, limits: SchedulerLimits, layout: SpeechLayout, clock: Clock) -> None:
         if limits.num_blocks * limits.block_size < layout.max_positions:
             raise ValueError(
-                f"{limits.num_blocks} KV blocks of {limits.block_size} tokens do not hold one sequence of {layout.max_positions}"
+                f"{limits.num_blocks} KV blocks of {limits.block_size} tokens "
+                f"do not hold one sequence of {layout.max_positions}"
             )
-        self._limits = limits
+        self.limits = limits
         self._layout = layout
         self._clock = clock
         self._pool = BlockPool(limits.num_blocks)
@@ -118,10 +124,13 @@ class Scheduler:
             wants_tokens=wants_tokens,
         )
 
-    def append(self, request_id: int, index: int, prompt: tuple[int, ...], num_phonemes: int) -> None:
+    def append(
+        self, request_id: int, index: int, prompt: tuple[int, ...], num_phonemes: int
+    ) -> None:
         """Queue a segment of an open request; ignored where the request is already over.
 
         Args:
+            request_id: Of an open request.
             index: The segment's number within the request.
             prompt: Its prompt as token ids.
             num_phonemes: From which the plausible length of its speech follows.
@@ -135,7 +144,7 @@ class Scheduler:
             self.fail(request_id, _too_long(segment, self._layout))
             return
         if sequence.first_segment_at is None:
-            if len(self._waiting) >= self._limits.max_waiting + len(self._free_slots):
+            if len(self._waiting) >= self.limits.max_waiting + len(self._free_slots):
                 self.fail(request_id, self._no_room())
                 return
             sequence.first_segment_at = now
@@ -161,7 +170,9 @@ class Scheduler:
             self._finish(sequence, "cancelled")
 
     def fail(self, request_id: int, error: SpeechError) -> None:
-        """End one request with an error; the others are not touched. Ignored where it is already over."""
+        """End one request with an error; the others are not touched. Ignored where it is already
+        over.
+        """
         sequence = self._sequences.get(request_id)
         if sequence is None:
             return
@@ -181,7 +192,10 @@ class Scheduler:
         if sequence is None:
             return
         sequence.sent_samples = max(sequence.sent_samples, sent_samples)
-        if sequence.parked_since is not None and 2 * self._lead(sequence) < self._max_unheard_samples:
+        if (
+            sequence.parked_since is not None
+            and 2 * self._lead(sequence) < self._max_unheard_samples
+        ):
             sequence.unpark(self._clock.now())
 
     def schedule(self) -> StepPlan:
@@ -191,7 +205,7 @@ class Scheduler:
         decoding = [s for s in active if s.num_computed and s.num_uncomputed == 1]
         prefilling = [s for s in active if not s.num_computed or s.num_uncomputed > 1]
         planned: dict[int, SequenceSlice] = {}
-        budget = self._limits.max_step_tokens
+        budget = self.limits.max_step_tokens
         for phase, group in ((Phase.DECODE, decoding), (Phase.PREFILL, prefilling)):
             for sequence in group:
                 count = min(sequence.num_uncomputed, budget)
@@ -201,7 +215,9 @@ class Scheduler:
         return StepPlan(tuple(planned.values()))
 
     def commit(self, plan: StepPlan, result: StepResult) -> None:
-        """Take over what a step computed: cache positions, new tokens, finished frames, segments and requests."""
+        """Take over what a step computed: cache positions, new tokens, finished frames, segments
+        and requests.
+        """
         now = self._clock.now()
         drawn = iter(result.token_ids)
         for piece in plan.slices:
@@ -224,20 +240,22 @@ class Scheduler:
         self._pool.check_invariants(sequence.block_ids for sequence in running)
         slots = [sequence.slot for sequence in running]
         assert sorted([*self._free_slots, *(slot for slot in slots if slot is not None)]) == list(
-            range(self._limits.max_streams)
+            range(self.limits.max_streams)
         )
         waiting = list(self._waiting)
-        assert len(waiting) <= self._limits.max_waiting + len(self._free_slots)
+        assert len(waiting) <= self.limits.max_waiting + len(self._free_slots)
         for sequence in self._sequences.values():
             assert sequence.num_computed <= len(sequence.token_ids)
-            assert len(sequence.block_ids) * self._limits.block_size >= sequence.num_computed
+            assert len(sequence.block_ids) * self.limits.block_size >= sequence.num_computed
             assert len(sequence.token_ids) <= self._layout.max_positions
             assert (sequence.slot is not None) == (sequence.request_id in self._running)
             assert (sequence in waiting) == (sequence.slot is None and bool(sequence.pending))
             assert sequence.is_idle or sequence.slot is None or sequence.num_uncomputed > 0
 
     def _admit(self) -> None:
-        """Give free slots to waiting requests, first come first served, while their prompts find blocks."""
+        """Give free slots to waiting requests, first come first served, while their prompts find
+        blocks.
+        """
         if any(s.is_evicted and not s.is_idle for s in self._running.values()):
             return  # older work waits for blocks
         room = self._pool.num_free + sum(
@@ -256,7 +274,9 @@ class Scheduler:
             self._begin_segment(sequence)
 
     def _begin_segment(self, sequence: Sequence) -> None:
-        """Append the next queued prompt; old segments go where the chain would outgrow the trained length."""
+        """Append the next queued prompt; old segments go where the chain would outgrow the trained
+        length.
+        """
         segment = sequence.pending.popleft()
         needed = segment.likely_tokens(self._layout)
         held = sequence.num_segments_held
@@ -292,10 +312,10 @@ class Scheduler:
             draw,
         )
 
-    def _reserve(
-        self, sequence: Sequence, count: int, planned: dict[int, SequenceSlice]
-    ) -> bool:
-        """Have blocks for the next `count` tokens (for all tokens after an eviction); may evict, itself at worst."""
+    def _reserve(self, sequence: Sequence, count: int, planned: dict[int, SequenceSlice]) -> bool:
+        """Have blocks for the next `count` tokens (for all tokens after an eviction); may evict,
+        itself at worst.
+        """
         length = len(sequence.token_ids) if sequence.is_evicted else sequence.num_computed + count
         missing = self._blocks_for(length) - len(sequence.block_ids)
         while missing > self._pool.num_free:
@@ -312,7 +332,9 @@ class Scheduler:
         return True
 
     def _victim(self, needy: Sequence) -> Sequence | None:
-        """Whose blocks `needy` may take: the youngest idle sequence, else the youngest one younger than itself."""
+        """Whose blocks `needy` may take: the youngest idle sequence, else the youngest one younger
+        than itself.
+        """
         youngest = None
         for sequence in reversed(self._running.values()):
             if sequence is needy or not sequence.block_ids:
@@ -364,7 +386,7 @@ class Scheduler:
             self._pool.release(sequence.keep_segments(kept))
             if self._is_full(sequence):
                 self._pool.release(sequence.keep_segments(1))
-        is_running = sequence.slot is not None and not sequence.is_idle
+        is_running = sequence.request_id in self._running and not sequence.is_idle
         if is_running and self._lead(sequence) > self._max_unheard_samples:
             sequence.park(now)
 
@@ -417,13 +439,15 @@ class Scheduler:
 
     def _is_full(self, sequence: Sequence) -> bool:
         """Whether another frame and its END would pass the trained length."""
-        return len(sequence.token_ids) + self._layout.tokens_per_frame + 1 > self._layout.max_positions
+        return (
+            len(sequence.token_ids) + self._layout.tokens_per_frame + 1 > self._layout.max_positions
+        )
 
     def _blocks_for(self, num_tokens: int) -> int:
-        return -(-num_tokens // self._limits.block_size)
+        return -(-num_tokens // self.limits.block_size)
 
     def _no_room(self) -> CapacityError:
-        turns = (len(self._waiting) + 1) / self._limits.max_streams
+        turns = (len(self._waiting) + 1) / self.limits.max_streams
         return CapacityError(
             f"{len(self._running)} requests run and {len(self._waiting)} wait",
             retry_after_s=round(max(0.1, turns * self._slot_held_s), 1),
@@ -432,5 +456,6 @@ class Scheduler:
 
 def _too_long(segment: PendingSegment, layout: SpeechLayout) -> SpeechError:
     return TextTooLongError(
-        f"segment {segment.index} has {len(segment.prompt)} prompt tokens; the voice holds {layout.max_positions} in all"
+        f"segment {segment.index} has {len(segment.prompt)} prompt tokens; "
+        f"the voice holds {layout.max_positions} in all"
     )

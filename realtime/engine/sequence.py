@@ -1,4 +1,6 @@
-"""The engine's view of one request: its tokens, its segments, its place in the KV cache. Owned by the scheduler."""
+"""The engine's view of one request: its tokens, its segments, its place in the KV cache. Owned by
+the scheduler.
+"""
 
 import math
 from collections import deque
@@ -24,7 +26,7 @@ class PendingSegment(msgspec.Struct, frozen=True):
     num_phonemes: int
 
     def max_frames(self, layout: SpeechLayout) -> int:
-        """Longest plausible speech in frames, also bounded by what fits into a sequence of its own."""
+        """Longest plausible speech in frames; no more than a sequence of its own can hold."""
         plausible_s = layout.max_s_per_phoneme * self.num_phonemes + layout.extra_s
         room = (layout.max_positions - len(self.prompt) - 1) // layout.tokens_per_frame
         return max(1, min(math.ceil(plausible_s * layout.frames_per_second), room))
@@ -42,7 +44,9 @@ class PendingSegment(msgspec.Struct, frozen=True):
 
 
 class _SpokenSegment(msgspec.Struct):
-    """A segment in the sequence: where its prompt starts, where its speech starts, and how long it may be."""
+    """A segment in the sequence: where its prompt starts, where its speech starts, and how long it
+    may be.
+    """
 
     index: int
     start: int
@@ -54,8 +58,9 @@ class _SpokenSegment(msgspec.Struct):
 class Sequence:
     """Tokens, segments, blocks and times of one request.
 
-    `token_ids[:num_computed]` are in the KV cache; what the cache holds beyond that is garbage. Positions are indices
-    into `token_ids`. Dropping old segments (`keep_segments`) renumbers them, so it forgets the cache.
+    `token_ids[:num_computed]` are in the KV cache; what the cache holds beyond that is garbage.
+    Positions are indices into `token_ids`. Dropping old segments (`keep_segments`) renumbers them,
+    so it forgets the cache.
 
     Args:
         arrival: Counts requests; the larger, the younger.
@@ -167,7 +172,9 @@ class Sequence:
         layout = self._layout
         base = layout.audio_base_id + len(self._codes) * layout.codebook_size
         code = token_id - base
-        assert 0 <= code < layout.codebook_size, f"token {token_id} at frame position {len(self._codes)}"
+        assert 0 <= code < layout.codebook_size, (
+            f"token {token_id} at frame position {len(self._codes)}"
+        )
         self.token_ids.append(token_id)
         self._codes.append(code)
         self.num_tokens += 1
@@ -180,7 +187,9 @@ class Sequence:
         return frame
 
     def keep_segments(self, count: int) -> list[int]:
-        """Forget all but the last `count` segments; the blocks to release, as every position changes."""
+        """Forget all but the last `count` segments; the blocks to release, as every position
+        changes.
+        """
         self._segments = self._segments[len(self._segments) - count :] if count else []
         start = self._segments[0].start if self._segments else len(self.token_ids)
         del self.token_ids[:start]

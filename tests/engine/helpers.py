@@ -56,11 +56,11 @@ class Driver:
         self.outputs: list[Output] = []
 
     def start(self, request_id: int, *, seed: int | None = None, **options) -> None:
-        self.scheduler.start(
-            request_id, settings(request_id if seed is None else seed), **options
-        )
+        self.scheduler.start(request_id, settings(request_id if seed is None else seed), **options)
 
-    def say(self, request_id: int, *lengths: int, seed: int | None = None, ends: bool = True) -> None:
+    def say(
+        self, request_id: int, *lengths: int, seed: int | None = None, ends: bool = True
+    ) -> None:
         """Open a request with segments of these many phonemes."""
         self.start(request_id, seed=seed)
         for index, length in enumerate(lengths):

@@ -137,10 +137,14 @@ def test_frames_of_an_abandoned_request_are_dropped(decoder, last):
 
 
 def test_thread_emits_what_inline_emits(decoder):
-    outputs = [[frame(r, i) for r in range(3)] for i in range(6)] + [[finished(r) for r in range(3)]]
+    outputs = [[frame(r, i) for r in range(3)] for i in range(6)] + [
+        [finished(r) for r in range(3)]
+    ]
     threaded, inline = [], []
     errors = []
-    thread = CodecThread(CodecStage(decoder, 3, FakeClock()), threaded.extend, on_error=errors.append)
+    thread = CodecThread(
+        CodecStage(decoder, 3, FakeClock()), threaded.extend, on_error=errors.append
+    )
     sink = CodecInline(CodecStage(decoder, 3, FakeClock()), inline.extend)
     for part in outputs:
         thread.submit(part)

@@ -1,4 +1,6 @@
-"""The real model on its exact path: a stream's tokens do not depend on how it was scheduled. Bit-equal in float32."""
+"""The real model on its exact path: a stream's tokens do not depend on how it was scheduled.
+Bit-equal in float32.
+"""
 
 import msgspec
 import pytest
@@ -11,7 +13,7 @@ from realtime.engine.kv_cache import KVCache
 from realtime.engine.plan import StepPlan
 from realtime.engine.runner import ModelRunner
 from realtime.engine.scheduler import SchedulerLimits
-from realtime.engine.server import speech_layout
+from realtime.engine.voice import speech_layout
 from tests.engine.helpers import Driver, settings
 from tests.engine.voice import MODEL, NUM_CODES, VOICE, language_model
 
@@ -49,7 +51,6 @@ class CountingRunner:
             device="cpu",
         )
 
-
         kv = KVCache.allocate(
             MODEL, limits.num_blocks, limits.block_size, device="cpu", dtype=torch.float32
         )
@@ -64,9 +65,17 @@ class CountingRunner:
 
 
 class Voices:
-    """Requests 0, 1, 2, ... with different texts, seeds and settings, run in one engine or each in its own."""
+    """Requests 0, 1, 2, ... with different texts, seeds and settings, run in one engine or each in
+    its own.
+    """
 
-    SETTINGS = ({}, {"top_k": 12}, {"top_p": 0.9}, {"repetition_penalty": 1.3}, {"temperature": 0.0})
+    SETTINGS = (
+        {},
+        {"top_k": 12},
+        {"top_p": 0.9},
+        {"repetition_penalty": 1.3},
+        {"temperature": 0.0},
+    )
 
     def __init__(self, model, **changes):
         self.limits = msgspec.structs.replace(LIMITS, **changes)
@@ -171,7 +180,9 @@ def test_parked_equals_unparked(model, alone):
 
 
 def test_restarted_chain_equals_a_chain_that_was_never_computed(model):
-    """After a restart the kept segments are computed anew; chunking that differently changes nothing."""
+    """After a restart the kept segments are computed anew; chunking that differently changes
+    nothing.
+    """
     spoken = []
     for budget in (512, 7):
         voices = Voices(model, max_streams=1, num_blocks=64, max_step_tokens=budget)

@@ -21,7 +21,9 @@ def rows(count, **values):
     for name, default in defaults.items():
         value = values.pop(name, default)
         dtype = torch.int64 if name in {"top_k", "seed", "draw_index"} else torch.float64
-        tensors[name] = torch.tensor(value if isinstance(value, list) else [value] * count, dtype=dtype)
+        tensors[name] = torch.tensor(
+            value if isinstance(value, list) else [value] * count, dtype=dtype
+        )
     return SamplingRows(**tensors, **values)
 
 
@@ -52,7 +54,10 @@ def test_each_row_is_the_same_in_any_company():
     )
     logits = random_logits(count)
     together = draw_columns(logits, sampling)
-    alone = [draw_columns(logits[i : i + 1], take(sampling, slice(i, i + 1))).item() for i in range(count)]
+    alone = [
+        draw_columns(logits[i : i + 1], take(sampling, slice(i, i + 1))).item()
+        for i in range(count)
+    ]
     assert together.tolist() == alone
     order = torch.randperm(count, generator=generator)
     assert torch.equal(draw_columns(logits[order], take(sampling, order)), together[order])
@@ -65,7 +70,9 @@ def test_frequencies_follow_the_softmax():
     columns = draw_columns(logits, rows(20_000, temperature=0.7))
     share = torch.bincount(columns, minlength=5) / 20_000
     expected = torch.softmax(logits[0] / 0.7, 0)
-    assert torch.allclose(share, expected, atol=0.012)  # 3.4 standard deviations of the largest share
+    assert torch.allclose(
+        share, expected, atol=0.012
+    )  # 3.4 standard deviations of the largest share
     assert share[4] == 0
 
 
@@ -76,7 +83,13 @@ def test_temperature_zero_takes_the_likeliest():
 
 @pytest.mark.parametrize(
     ("setting", "kept"),
-    [({"top_k": 2}, 2), ({"top_p": 0.75}, 2), ({"top_p": 0.95}, 3), ({"min_p": 0.4}, 2), ({"top_p": 1e-9}, 1)],
+    [
+        ({"top_k": 2}, 2),
+        ({"top_p": 0.75}, 2),
+        ({"top_p": 0.95}, 3),
+        ({"min_p": 0.4}, 2),
+        ({"top_p": 1e-9}, 1),
+    ],
 )
 def test_filters_keep_the_likeliest_columns(setting, kept):
     logits = torch.tensor([0.5, 0.05, 0.3, 0.15]).log().repeat(4000, 1)
@@ -93,7 +106,9 @@ def test_top_p_acts_on_what_top_k_leaves():
 
 def test_penalty_lowers_only_recent_columns_of_its_own_row():
     logits = torch.tensor([[1.0, 1.1, -5.0], [1.0, 1.1, -5.0]])
-    sampling = rows(2, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[1, 1], [3, 3]]))
+    sampling = rows(
+        2, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[1, 1], [3, 3]])
+    )
     assert draw_columns(logits, sampling).tolist() == [0, 1]
     negative = torch.tensor([[-1.0, -1.1]])
     sampling = rows(1, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[0]]))

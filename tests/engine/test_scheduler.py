@@ -85,7 +85,10 @@ def test_decode_rows_come_before_prefill_and_share_the_step():
 
 
 def test_chunked_prefill_equals_whole_prefill():
-    chunked, whole = Driver(with_limits(max_step_tokens=4)), Driver(with_limits(max_step_tokens=500))
+    chunked, whole = (
+        Driver(with_limits(max_step_tokens=4)),
+        Driver(with_limits(max_step_tokens=500)),
+    )
     for driver in (chunked, whole):
         driver.say(1, 50)
         driver.run()
@@ -201,7 +204,10 @@ def test_chain_restarts_from_the_new_prompt_alone_when_even_that_is_too_long():
     driver.say(1, 30, 30)
     driver.run()
     restarts = [
-        piece.token_ids for plan in runner.plans[1:] for piece in plan.slices if not piece.first_position
+        piece.token_ids
+        for plan in runner.plans[1:]
+        for piece in plan.slices
+        if not piece.first_position
     ]
     assert restarts == [prompt(30, salt=1)]
     assert len(driver.codes(1)) == 20

@@ -1,4 +1,6 @@
-"""A Hypothesis state machine over scheduler and block pool: any order of calls keeps every invariant."""
+"""A Hypothesis state machine over scheduler and block pool: any order of calls keeps every
+invariant.
+"""
 
 import msgspec
 import pytest
@@ -18,7 +20,9 @@ SMALL_LAYOUT = msgspec.structs.replace(LAYOUT, max_positions=96)
 
 
 class SchedulerMachine(RuleBasedStateMachine):
-    """Requests come, are fed, cancelled and stepped in any order; a few properties are checked beside the invariants."""
+    """Requests come, are fed, cancelled and stepped in any order; a few properties are checked
+    beside the invariants.
+    """
 
     @initialize(
         max_streams=st.integers(1, 5),
@@ -164,7 +168,11 @@ SchedulerMachine.TestCase.settings = settings(
     max_examples=60,
     stateful_step_count=40,
     deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes: add it to debug
+    phases=[
+        Phase.explicit,
+        Phase.reuse,
+        Phase.generate,
+    ],  # shrinking takes minutes: add it to debug
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     derandomize=True,
 )

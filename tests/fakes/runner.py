@@ -1,4 +1,6 @@
-"""A runner without a network: its "model" is a hash over what the KV cache holds, so wrong plans change the tokens."""
+"""A runner without a network: its "model" is a hash over what the KV cache holds, so wrong plans
+change the tokens.
+"""
 
 from collections.abc import Callable
 
@@ -16,9 +18,10 @@ def mix(state: int, value: int) -> int:
 class ScriptedRunner:
     """Implements `run(plan)`.
 
-    Writes each slice's tokens into a cache addressed by its block table, then draws by hashing every token that the block
-    table shows from position 0 on with the seed and the draw's index. A block that was lost, shared by mistake, computed
-    late or overwritten therefore changes the outcome.
+    Writes each slice's tokens into a cache addressed by its block table, then draws by hashing
+    every token that the block table shows from position 0 on with the seed and the draw's index. A
+    block that was lost, shared by mistake, computed late or overwritten therefore changes the
+    outcome.
 
     Args:
         layout: Where codes lie in the vocabulary.
@@ -49,7 +52,9 @@ class ScriptedRunner:
         if self._reads_cache:
             self.plans.append(plan)
             written = [self._store(piece) for piece in plan.slices]
-            assert sum(map(len, written)) == len(set().union(*written)), "two rows share a cache slot"
+            assert sum(map(len, written)) == len(set().union(*written)), (
+                "two rows share a cache slot"
+            )
         drawn = [self._draw(piece, piece.draw) for piece in plan.slices if piece.draw is not None]
         return StepResult(tuple(drawn))
 

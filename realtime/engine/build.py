@@ -1,0 +1,219 @@
+"""Puts an engine together from the configuration and warms it up.
+
+Knows every part's constructor, but no process, socket or signal.
+"""
+
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+import torch
+
+from models.step_model import make_step_model
+from models.weights import LoadedVoice, load_voice
+from realtime.clock import Clock
+from realtime.config import ServiceConfig, compiler_command, user_cache_dir
+from realtime.engine.batch import StepBuffers
+from realtime.engine.codec_stage import CodecInline, CodecStage, CodecThread
+from realtime.engine.core import EngineCore, EngineParts, Link, Sink
+from realtime.engine.kv_cache import KVCache, choose_num_blocks
+from realtime.engine.runner import ModelRunner
+from realtime.engine.scheduler import Scheduler, SchedulerLimits
+from realtime.engine.voice import SpokenVoice, speech_layout, voice_folder
+from realtime.messages import EngineReady, SamplingParams
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A built engine, ready to step."""
+
+    core: EngineCore
+    sink: Sink
+    stage: CodecStage
+    ready: EngineReady
+
+
+class EngineBuilder:
+    """Builds an engine's parts from the configuration.
+
+    Raises:
+        FileNotFoundError, WeightsError: The voice is not usable.
+        ValueError: Limits that contradict each other.
+        CompilerMissingError, KernelBuildError: With `compile = "required"`.
+    """
+
+    def __init__(self, config: ServiceConfig, clock: Clock) -> None:
+        self._config = config.engine
+        self._clock = clock
+        self.device = self._device()
+        self.dtype = self._dtype()
+        self.voice = load_voice(voice_folder(config.voice), device=self.device, dtype=self.dtype)
+        spec = self.voice.spec.model
+        self._num_blocks = choose_num_blocks(
+            spec,
+            self._config.block_size,
+            self.dtype,
+            memory_mib=self._config.kv_memory_mib,
+            max_streams=self._config.max_streams,
+        )
+        self.limits = SchedulerLimits(
+            max_streams=self._config.max_streams,
+            max_waiting=self._config.max_waiting,
+            max_step_tokens=self._config.max_step_tokens,
+            block_size=self._config.block_size,
+            num_blocks=self._num_blocks,
+            max_unheard_s=self._config.max_unheard_s,
+            max_request_s=self._config.max_request_s,
+        )
+        self.is_compiled = False
+
+    def _device(self) -> str:
+        if self._config.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        return self._config.device
+
+    def _dtype(self) -> torch.dtype:
+        if self._config.dtype == "auto":
+            return torch.float32 if self.device == "cpu" else torch.bfloat16
+        return getattr(torch, self._config.dtype)
+
+    def scheduler(self) -> Scheduler:
+        """A new scheduler over all blocks."""
+        return Scheduler(self.limits, speech_layout(self.voice.spec), self._clock)
+
+    def runner(self) -> ModelRunner:
+        """The model on the fastest path that this machine has, and its KV cache."""
+        spec, config = self.voice.spec.model, self._config
+        wants_compiled = config.compile != "off" and self.device == "cpu"
+        model, reason = make_step_model(
+            self.voice.language_model,
+            spec,
+            device=self.device,
+            compile=config.compile,
+            compiler=compiler_command(),
+            cache_directory=user_cache_dir(),
+        )
+        self.is_compiled = wants_compiled and reason is None
+        if reason is not None:
+            event, _, detail = reason.partition(": ")
+            _log.warning(event, detail=detail, effect="plain torch, several times slower")
+        buffers = StepBuffers(
+            max_streams=config.max_streams,
+            max_tokens=config.max_step_tokens,
+            max_blocks=-(-spec.max_positions // config.block_size),
+            block_size=config.block_size,
+            num_codes=spec.codebook_size,
+            device=self.device,
+        )
+        kv = KVCache.allocate(
+            spec, self._num_blocks, config.block_size, device=self.device, dtype=self.dtype
+        )
+        return ModelRunner(model, spec, kv, buffers)
+
+    def codec_stage(self) -> CodecStage:
+        """The codec with fresh state."""
+        return CodecStage(self.voice.codec_decoder, self._config.max_streams, self._clock)
+
+    def ready(self) -> EngineReady:
+        """The engine's introduction."""
+        spec = self.voice.spec
+        return EngineReady(
+            pid=os.getpid(),
+            device=self.device,
+            dtype=str(self.dtype).removeprefix("torch."),
+            voices=(spec.name, *spec.aliases),
+            default_voice=spec.name,
+            sample_rate_hz=spec.codec.sample_rate,
+            samples_per_frame=spec.codec.samples_per_frame,
+            tokens_per_frame=spec.codec.tokens_per_frame,
+            tokens_per_second=spec.codec.tokens_per_second,
+            max_streams=self._config.max_streams,
+            num_blocks=self._num_blocks,
+            block_size=self._config.block_size,
+            is_compiled=self.is_compiled,
+        )
+
+
+def build_engine(
+    config: ServiceConfig, link: Link, clock: Clock, *, on_error: Callable[[BaseException], None]
+) -> Engine:
+    """Load the voice, build every part and warm it up.
+
+    Args:
+        config: Resolved configuration.
+        link: Where messages go.
+        clock: Of every part.
+        on_error: Called on the codec's thread when the codec failed.
+
+    Raises:
+        FileNotFoundError, ValueError: See `EngineBuilder`.
+    """
+    builder = EngineBuilder(config, clock)
+    runner = builder.runner()
+    warm_up(builder.scheduler(), runner, builder.codec_stage(), builder.voice)
+    stage = builder.codec_stage()
+    sink: Sink
+    if config.engine.codec_thread:
+        sink = CodecThread(
+            stage,
+            link.send,
+            on_error=on_error,
+            prepare=lambda: prepare_thread(config.engine.threads),
+        )
+    else:
+        sink = CodecInline(stage, link.send)
+    parts = EngineParts(
+        link=link,
+        scheduler=builder.scheduler(),
+        runner=runner,
+        sink=sink,
+        voice=SpokenVoice(builder.voice.spec, builder.voice.tokenizer),
+        clock=clock,
+        codec_s=lambda: stage.decode_s,
+        resident_bytes=resident_bytes,
+    )
+    return Engine(EngineCore(parts), sink, stage, builder.ready())
+
+
+def warm_up(
+    scheduler: Scheduler, runner: ModelRunner, stage: CodecStage, voice: LoadedVoice
+) -> None:
+    """Speak two frames at one stream and at a few, so that the first caller meets warm code and
+    memory.
+    """
+    spoken = SpokenVoice(voice.spec, voice.tokenizer)
+    prompt = spoken.prompt(voice.tokenizer.symbols[-1] * 16)
+    settings = spoken.settings(SamplingParams(seed=0))
+    num_steps = 2 * voice.spec.model.tokens_per_frame + 1
+    for request_ids in (range(1), range(1, 5)):
+        for request_id in request_ids:
+            scheduler.start(request_id, settings)
+            scheduler.append(request_id, 0, prompt, len(prompt))
+        for _ in range(num_steps):
+            plan = scheduler.schedule()
+            scheduler.commit(plan, runner.run(plan))
+            stage.decode(scheduler.take_outputs())
+        for request_id in request_ids:
+            scheduler.cancel(request_id)
+
+
+def prepare_thread(num_threads: int) -> None:
+    """Torch settings of a thread that computes: few threads of its own, and no denormals, which
+    cost 100x.
+    """
+    torch.set_num_threads(num_threads)
+    torch.set_flush_denormal(True)
+
+
+def resident_bytes() -> int:
+    """Memory of this process; where the system does not say, its peak."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
