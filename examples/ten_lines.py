@@ -2,13 +2,14 @@
 
 import sys
 import wave
+from collections.abc import AsyncIterator
 
 import anyio
 
 from realtime.client import DEFAULT_URL, connect
 
 
-async def language_model():
+async def language_model() -> AsyncIterator[str]:
     """Stands for any source of text that comes in pieces."""
     for piece in ("Hel", "lo the", "re. This is spo", "ken as it is wri", "tten."):
         yield piece
@@ -16,6 +17,7 @@ async def language_model():
 
 
 async def main(url: str) -> None:
+    """Write hello.wav while the text arrives."""
     async with connect(url) as session:
         with wave.open("hello.wav", "wb") as file:
             file.setparams((1, 2, session.ready.sample_rate_hz, 0, "NONE", ""))
