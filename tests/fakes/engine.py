@@ -88,7 +88,7 @@ class FakeEngine:
         voices: tuple[str, ...] = ("default", "other"),
     ) -> None:
         self._link = ThreadLink(sock)
-        self._frames_per_segment = frames_per_segment
+        self.frames_per_segment = frames_per_segment
         self._frame_s = frame_s
         self._max_streams = max_streams
         self._max_waiting = max_waiting
@@ -208,7 +208,7 @@ class FakeEngine:
             self._finish(request, "end_of_speech")
             return
         if request.frames_left == 0:
-            request.frames_left = self._frames_per_segment
+            request.frames_left = self.frames_per_segment
         request.frames_left -= 1
         request.first_token_at = request.first_token_at or now
         request.last_token_at = now

@@ -157,7 +157,7 @@ async def test_reader_that_stops_is_closed_and_holds_little():
                     len(m.pcm) // 2 for m in caller.received if isinstance(m, wire.AudioFrame)
                 )
                 assert num_samples < 60 * 24_000
-                running.fake._frames_per_segment = 4
+                running.fake.frames_per_segment = 4
                 assert (await other.speak("b", "Two.")).reason == "end_of_speech"
 
 

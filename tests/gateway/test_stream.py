@@ -66,6 +66,7 @@ async def test_cancel_is_acknowledged_and_no_audio_follows():
         assert done.reason == "cancelled"
         assert done.metrics.slot_free_s is not None
         assert running.fake.num_running == 0
+        running.fake.frames_per_segment = 4
         assert (await caller.speak("a", "Again.")).context == "a"
 
 
