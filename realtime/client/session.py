@@ -67,9 +67,8 @@ class Session:
         """
         async with self.utterance(voice=voice, sampling=sampling) as utterance:
             utterance.feed(text)
-            async for event in utterance:
-                if isinstance(event, AudioChunk):
-                    yield event
+            async for chunk in utterance.audio():
+                yield chunk
 
     async def ping(self) -> float:
         """Round-trip time to the service's message loop, in seconds.

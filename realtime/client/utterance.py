@@ -1,6 +1,6 @@
 """One text being spoken, as its caller holds it."""
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -121,6 +121,16 @@ class Utterance:
         """
         self._feeding = anyio.CancelScope()
         self._channel.start_soon(partial(self._feed, text, self._feeding))
+
+    async def audio(self) -> AsyncGenerator[AudioChunk, None]:
+        """Iterate over the audio alone.
+
+        Raises:
+            SpeechError: The utterance or the connection has failed.
+        """
+        async for event in self:
+            if isinstance(event, AudioChunk):
+                yield event
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self

@@ -43,6 +43,15 @@ async def test_the_lines_in_the_documentation_work():
     assert len(b"".join(played)) == 2 * FRAME_SAMPLES * len("Hello there.")
 
 
+def test_the_lines_in_the_readme_work(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = next(block for block in blocks if "realtime.client" in block)
+    with threaded_fake_server() as server:
+        exec(lines.replace("ws://127.0.0.1:8765", server.url), {})
+        assert len(server.texts()) >= 1
+    assert capsys.readouterr().out
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
