@@ -1,12 +1,12 @@
 """Time of one decode step: the CPU kernels and plain torch, interleaved in one run.
 
-    python -m bench.decode_step --batches 1,8,48 --context 600 --kv-heads 4 --kv-dtype float16
+    python -m bench.decode_step --batches 1,8,48 --context 600 --kv-dtype float16
 
-What arithmetic allows on one Zen 3 core (about 100 GFLOP/s float32, 20 GB/s of memory): 7 M
-parameters are 14 MFLOP a token and attention over 600 tokens another 5. Batch 1 is bound by
-reading 14 MB of bf16 weights, 0.7 ms; at 80 % of peak the matrices take 1.4 ms at batch 8 and 2.8
-at 16. With 4 kv heads in float32 a token of context is 16 KB to read: 4 ms at batch 8, 8 at 16, so
-the cache, not the arithmetic, bounds large batches.
+What arithmetic allows on one Zen 3 core (about 100 GFLOP/s float32, 20 GB/s of memory), default
+voice: 4.6 M parameters read a token are 9 MFLOP, attention over 600 tokens another 4. Batch 1 is
+bound by reading 9 MB of bf16 weights, 0.5 ms; at 80 % of peak the matrices take 0.9 ms at batch 8,
+1.8 at 16, 5.5 at 48. A token of context is 6 KB of float32 to read: 1.5 ms at batch 8, 3 at 16,
+9 at 48. Large batches are bound by the cache, not by arithmetic, and float16 pages halve that.
 
 Wall time counts what else runs on the machine. CPU time leaves out the waiting for a core, but
 not the caches and memory bandwidth that other work takes.
@@ -54,15 +54,16 @@ class DecodeStep:
         return model.logits(hidden, self.position_in_frame)
 
 
-def default_spec(num_kv_heads: int) -> ModelSpec:
-    """The default voice's shape."""
+def make_spec(num_layers: int, num_kv_heads: int) -> ModelSpec:
+    """The default voice's shape, but for the two numbers that weigh most."""
     return ModelSpec(
-        num_layers=8,
+        num_layers=num_layers,
         hidden_size=256,
         num_heads=4,
         num_kv_heads=num_kv_heads,
         head_dim=64,
         ffn_size=704,
+        tie_embeddings=False,
         vocab_size=100 + 7 * 512,
         text_start_id=96,
         text_end_id=97,
@@ -152,8 +153,9 @@ def report(spec: ModelSpec, options: argparse.Namespace) -> Iterator[str]:
     plain, _ = make_step_model(language_model, spec, device="cpu", compile="off")
     peak = measure_peak()
     yield (
-        f"context {options.context}, {spec.num_kv_heads} kv heads, {options.kv_dtype} pages of "
-        f"{options.block_size}, one thread, {peak / 1e9:.0f} GFLOP/s in torch's matmul"
+        f"{spec.num_layers} layers, {spec.num_kv_heads} kv heads, context {options.context}, "
+        f"{options.kv_dtype} pages of {options.block_size}, one thread, "
+        f"{peak / 1e9:.0f} GFLOP/s in torch's matmul"
     )
     yield "batch  wall min  median  CPU min  median  plain CPU  ratio  tokens/s  of peak"
     for batch in options.batches:
@@ -188,13 +190,14 @@ def main() -> None:
     )
     parser.add_argument("--context", type=int, default=600, help="tokens a stream holds")
     parser.add_argument("--block-size", type=int, default=32, help="tokens a page")
-    parser.add_argument("--kv-heads", type=int, default=4, help="key and value heads of 4 heads")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--kv-heads", type=int, default=2, help="key and value heads of 4 heads")
     parser.add_argument("--kv-dtype", choices=("float32", "float16"), default="float32")
     parser.add_argument("--repeats", type=int, default=20, help="timed steps of each model")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    for line in report(default_spec(options.kv_heads), options):
+    for line in report(make_spec(options.layers, options.kv_heads), options):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

@@ -42,12 +42,11 @@ def make_spec(**changes):
 
 TINY = make_spec()
 REAL = make_spec(
-    num_layers=8,
+    num_layers=6,
     hidden_size=256,
-    num_heads=4,
-    num_kv_heads=4,
     head_dim=64,
     ffn_size=704,
+    tie_embeddings=False,
     codebook_size=512,
     vocab_size=20 + 7 * 512,
 )
