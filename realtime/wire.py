@@ -327,7 +327,7 @@ def decode_client_message(text: str | bytes) -> ClientMessage:
         msgspec.DecodeError: Not JSON, an unknown `type` or field, or a value out of range
             (`ValidationError` is a subclass).
     """
-    return _CLIENT_DECODER.decode(text)
+    return _decode(_CLIENT_DECODER, text)
 
 
 def decode_server_message(text: str | bytes) -> ServerMessage:
@@ -336,4 +336,11 @@ def decode_server_message(text: str | bytes) -> ServerMessage:
     Raises:
         msgspec.DecodeError: As `decode_client_message`.
     """
-    return _SERVER_DECODER.decode(text)
+    return _decode(_SERVER_DECODER, text)
+
+
+def _decode(decoder: msgspec.json.Decoder[Any], text: str | bytes) -> Any:
+    try:
+        return decoder.decode(text)
+    except RecursionError as error:
+        raise msgspec.DecodeError("nested too deeply") from error

@@ -482,6 +482,6 @@ def _context_named_in(data: str) -> str | None:
     """The context that a message of the wrong form is about, if it says so."""
     try:
         name = msgspec.json.decode(data, type=_Named).context
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return name if 0 < len(name) <= wire.MAX_CONTEXT_NAME_CHARS else None

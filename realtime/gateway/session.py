@@ -123,6 +123,9 @@ class Session:
                 tasks.cancel_scope.cancel()
         except* (WebSocketDisconnect, ClientDisconnected):
             pass  # vanished while something was being sent
+        except* Exception:  # noqa: BLE001 - one session's fault must not end the others
+            self._log.exception("session_failed")
+            self._socket.fail(SpeechError("a fault of the service"))
         finally:
             self._execute(self.protocol.disconnected(self._clock.now()))
             self._socket.abort_later()

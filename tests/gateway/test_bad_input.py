@@ -3,6 +3,7 @@
 import socket
 
 import httpx
+import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
@@ -38,7 +39,7 @@ async def _answer(running, *messages, hello=HELLO):
         '{"type":"sing"}',
         '{"text":"x"}',
         '{"type":"ping","volume":1}',
-        "{" * 5000,
+        '{"x":' + "[" * 50_000,
     ],
 )
 async def test_message_of_no_known_form_is_refused(data):
@@ -264,3 +265,20 @@ async def test_http_endpoints_answer():
 
 def test_default_address_is_this_machine_alone():
     assert ServiceConfig().gateway.host == "127.0.0.1"
+
+
+async def test_fault_of_ours_ends_one_session_with_a_code():
+    def broken_source(first_min_chars):
+        raise RuntimeError("a bug")
+
+    async with running_gateway() as running:
+        services = running.gateway._services
+        running.gateway._services = msgspec.structs.replace(services, new_text_source=broken_source)
+        async with calling(running) as caller:
+            running.gateway._services = services
+            async with calling(running) as bystander:
+                await caller.send(wire.Text(context="a", text="One."))
+                assert (await caller.until(wire.Error)).code == "internal"
+                assert await caller.close_code() == 1011
+                assert (await bystander.speak("b", "Two.")).reason == "end_of_speech"
+        await until_true(lambda: running.engine.client.num_requests == 0)
