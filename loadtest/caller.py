@@ -70,8 +70,9 @@ class Caller:
             _note_playout(row, playout, begun_at)
             self._recorder.add(row)
             if row.error is not None:
-                await session.ping()  # raises where the connection is what failed
                 await anyio.sleep(RETRY_S)
+                if not await _is_usable(session):
+                    return
             elif self._scenario.listens and playout.ends_at is not None:
                 await anyio.sleep(max(0.0, playout.ends_at - self._clock.now()))
 
@@ -99,6 +100,15 @@ class Caller:
             text_chars=len(text),
             error=None if error is None else error.code,
         )
+
+
+async def _is_usable(session: Session) -> bool:
+    """Whether the connection outlived the failure of an utterance."""
+    try:
+        await session.ping()
+    except SpeechError:
+        return False
+    return True
 
 
 async def paced(text: str, pause_s: float) -> AsyncIterator[str]:

@@ -12,7 +12,13 @@ from contextlib import contextmanager
 
 import typer
 
-from realtime.errors import CapacityError, ConfigError, RequestError, SpeechError
+from realtime.errors import (
+    CapacityError,
+    ConfigError,
+    EngineNotReadyError,
+    RequestError,
+    SpeechError,
+)
 
 FAILED = 1
 WRONG_USE = 2
@@ -41,7 +47,7 @@ def exit_code(error: SpeechError) -> int:
             return WRONG_USE
         case NoServiceError():
             return NO_SERVICE
-        case CapacityError():
+        case CapacityError() | EngineNotReadyError():
             return NO_ROOM
         case _:
             return FAILED

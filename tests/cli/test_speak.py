@@ -125,6 +125,7 @@ def test_voice_and_key_reach_the_service(server):
     [
         ("!error at_capacity", 4, "as asked (try again in 1.5 s)"),
         ("!error unspeakable_text", 2, "as asked"),
+        ("!error engine_not_ready", 4, "as asked"),
         ("!error engine_lost", 1, "as asked"),
         ("!drop", 1, "the connection ended"),
     ],
