@@ -56,8 +56,7 @@ enum StepFault {
 
 static inline bool inside(int64_t value, int64_t end) { return value >= 0 && value < end; }
 
-// A wrong index would read or write another process's worth of memory: the check costs
-// microseconds.
+// A wrong index would silently read or write foreign memory; the check costs microseconds.
 static StepFault find_fault(const Decoder& decoder, const Step& step) {
     for (int row = 0; row < step.num_rows; ++row) {
         const int64_t position = step.positions[row];
