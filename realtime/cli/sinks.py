@@ -72,7 +72,7 @@ class SpeakerSink:
         if isinstance(device, str):
             raise UsageError(f"cannot play: {device}")
         self._stream = device.RawOutputStream(
-            samplerate=sample_rate_hz, channels=1, dtype="int16", latency="low"
+            samplerate=sample_rate_hz, channels=1, dtype="int16", latency="high"
         )
         self._stream.start()
 

@@ -63,17 +63,48 @@ def speak(  # noqa: PLR0913 - a command's options
         typer.Option(min=0, help="Same seed, same speech.", rich_help_panel=_VOICE_PANEL),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0.0, max=2.0, rich_help_panel=_VOICE_PANEL)
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=2.0,
+            help="Softness of the choice of sounds; 0 is greedy.",
+            rich_help_panel=_VOICE_PANEL,
+        ),
     ] = None,
-    top_k: Annotated[int | None, typer.Option(min=0, rich_help_panel=_VOICE_PANEL)] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Choose among the k likeliest sounds; 0 takes all.",
+            rich_help_panel=_VOICE_PANEL,
+        ),
+    ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0.001, max=1.0, rich_help_panel=_VOICE_PANEL)
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=1.0,
+            help="Choose among the likeliest sounds with this probability in all.",
+            rich_help_panel=_VOICE_PANEL,
+        ),
     ] = None,
     min_p: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, rich_help_panel=_VOICE_PANEL)
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Leave out sounds less likely than this share of the likeliest.",
+            rich_help_panel=_VOICE_PANEL,
+        ),
     ] = None,
     repetition_penalty: Annotated[
-        float | None, typer.Option(min=1.0, max=2.0, rich_help_panel=_VOICE_PANEL)
+        float | None,
+        typer.Option(
+            min=1.0,
+            max=2.0,
+            help="Makes recent sounds less likely; 1 is off.",
+            rich_help_panel=_VOICE_PANEL,
+        ),
     ] = None,
     url: Annotated[
         str | None,

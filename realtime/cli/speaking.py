@@ -70,6 +70,8 @@ async def _speak(request: SpeakRequest, sinks: list[SinkMaker]) -> Report:
 async def _session(request: SpeakRequest, stack: AsyncExitStack) -> Session:
     url, credential = request.url, request.credential
     if request.serve:
+        if sys.stderr.isatty() and not request.is_quiet:
+            say("starting a private service ...")
         service = private_service(request.config_file, request.overrides)
         running = await stack.enter_async_context(service)
         url, credential = running.url, running.credential
