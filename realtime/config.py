@@ -89,7 +89,7 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
             without, `off` never.
         max_streams: Sequences that generate at once.
         max_waiting: Requests that may wait for a slot; beyond it a request is refused.
-        block_size: Tokens per KV block.
+        block_size: Tokens per KV block, a multiple of 8 (the kernels' vector width).
         kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the
             trained length.
         max_step_tokens: Tokens per step, prefill and decode together.
@@ -108,7 +108,7 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     compile: Literal["auto", "off", "required"] = "auto"
     max_streams: Annotated[int, Meta(ge=1, le=4096)] = 32
     max_waiting: Annotated[int, Meta(ge=0)] = 256
-    block_size: Annotated[int, Meta(ge=1, le=1024)] = 32
+    block_size: Annotated[int, Meta(ge=8, le=1024, multiple_of=8)] = 32
     kv_memory_mib: Annotated[int, Meta(ge=0)] = 0
     max_step_tokens: Annotated[int, Meta(ge=16)] = 512
     max_unheard_s: Positive = 20.0
