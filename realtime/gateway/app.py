@@ -1,18 +1,13 @@
 """The service's front door: one port for HTTP and WebSocket, who is let in, and how it all ends."""
 
-import ipaddress
 import secrets
 import signal
-import socket
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 import structlog
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,20 +17,19 @@ from starlette.websockets import WebSocket
 from realtime import wire
 from realtime.audio.level import first_audible_sample
 from realtime.clock import Clock, MonotonicClock
-from realtime.config import GatewayConfig, ServiceConfig, TextConfig
+from realtime.config import ServiceConfig, TextConfig
 from realtime.errors import (
-    ConfigError,
     EngineNotReadyError,
-    RequestError,
     ShuttingDownError,
     SpeechError,
     TooManySessionsError,
-    UnauthorizedError,
 )
+from realtime.gateway import access
 from realtime.gateway.context import error_message
-from realtime.gateway.protocol import SessionProtocol, SessionSettings, is_accepted
+from realtime.gateway.listener import bind, make_server
+from realtime.gateway.protocol import SessionProtocol, SessionSettings
 from realtime.gateway.session import Engine, Session, SessionServices
-from realtime.gateway.supervisor import EngineSupervisor, engine_command
+from realtime.gateway.supervisor import EngineSupervisor, engine_command, engine_error_in
 from realtime.gateway.text_feed import TextSource
 from realtime.gateway.websocket import SCOPE_KEY, GatewaySocket
 from realtime.telemetry import logs
@@ -43,7 +37,6 @@ from realtime.telemetry.metrics import ServiceMetrics
 from realtime.text.phonemes import FrontEnd
 from realtime.text.segment import SegmentPolicy, TextStream
 
-SEND_BUFFER_BYTES = 256 * 1024
 MAX_SEED = 2**53 - 1
 DRAIN_POLL_S = 0.05
 
@@ -141,6 +134,19 @@ class Gateway:
 
     # --- WebSocket ---
 
+    def _refusal(self, websocket: WebSocket) -> tuple[int, SpeechError] | None:
+        """HTTP status and error with which the upgrade is refused; `None` accepts it."""
+        refused = access.refusal(websocket.headers, websocket.scope["subprotocols"], self._config)
+        if refused is not None:
+            return refused
+        not_ready = self._not_ready()
+        if not_ready is not None:
+            return 503, not_ready
+        if self._num_reserved >= self._config.max_sessions:
+            message = f"{self._num_reserved} sessions are open"
+            return 503, TooManySessionsError(message, retry_after_s=5.0)
+        return None
+
     async def _stream(self, websocket: WebSocket) -> None:
         refused = self._refusal(websocket)
         if refused is not None:
@@ -158,7 +164,7 @@ class Gateway:
     async def _accept(self, websocket: WebSocket) -> None:
         socket_below: GatewaySocket = websocket.scope[SCOPE_KEY]
         await websocket.accept(subprotocol=wire.SUBPROTOCOL)
-        settings = self._session_settings(_bearer(websocket))
+        settings = self._session_settings(access.bearer(websocket.headers))
         services = self._services
         protocol = SessionProtocol(
             settings,
@@ -188,92 +194,8 @@ class Gateway:
             ),
             find_audible=partial(first_audible_sample, dbfs=self._audible_dbfs),
             credentials=config.api_keys,
-            is_authenticated=is_accepted(credential, config.api_keys),
+            is_authenticated=access.is_accepted(credential, config.api_keys),
         )
-
-    def _refusal(self, websocket: WebSocket) -> tuple[int, SpeechError] | None:
-        """HTTP status and error with which the upgrade is refused; `None` accepts it."""
-        config = self._config
-        origin = websocket.headers.get("origin")
-        if origin is not None and not _is_allowed_origin(origin, websocket, config.allowed_origins):
-            return 403, RequestError(f"origin {origin!r} is not allowed")
-        credential = _bearer(websocket)
-        if (
-            config.api_keys
-            and credential is not None
-            and not is_accepted(credential, config.api_keys)
-        ):
-            return 401, UnauthorizedError("the credential is not accepted")
-        if wire.SUBPROTOCOL not in websocket.scope.get("subprotocols", []):
-            return 400, RequestError(f"subprotocol {wire.SUBPROTOCOL} must be offered")
-        not_ready = self._not_ready()
-        if not_ready is not None:
-            return 503, not_ready
-        if self._num_reserved >= config.max_sessions:
-            return 503, TooManySessionsError(
-                f"{self._num_reserved} sessions are open", retry_after_s=5.0
-            )
-        return None
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server, told when to stop by us instead of by signals of its own."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave the signals alone."""
-        yield
-
-
-def bind(config: GatewayConfig) -> socket.socket:
-    """Open the listening socket.
-
-    Raises:
-        ConfigError: The address or port cannot be bound.
-    """
-    try:
-        info = socket.getaddrinfo(
-            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, number, _, address = info[0]
-        listener = socket.socket(family, kind, number)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit these. A small kernel buffer keeps what is "sent" close to what
-        # is heard;
-        # the timeout frees connections whose host has vanished.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            patience_s = max(3 * config.ping_interval_s, 2 * config.slow_reader_timeout_s)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience_s * 1000))
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.bind(address)
-        listener.listen(1024)
-    except OSError as error:
-        raise ConfigError(
-            f"gateway.host {config.host}, gateway.port {config.port}: {error}"
-        ) from error
-    return listener
-
-
-def make_server(app: Starlette, config: GatewayConfig) -> uvicorn.Server:
-    """The HTTP and WebSocket server of an application."""
-    return _Server(
-        uvicorn.Config(
-            app,
-            ws=GatewaySocket,
-            ws_max_size=config.max_message_bytes,
-            ws_ping_interval=config.ping_interval_s,
-            # No pong deadline: a caller that plays as it reads may answer late. Vanished hosts meet
-            # TCP_USER_TIMEOUT.
-            ws_ping_timeout=None,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=3,
-        )
-    )
 
 
 async def serve(
@@ -316,6 +238,9 @@ async def serve(
                 await gateway.drain(config.gateway.drain_timeout_s)
                 server.should_exit = True
             tasks.cancel_scope.cancel()
+    except ExceptionGroup as group:
+        failure = engine_error_in(group)
+        raise group if failure is None else failure from group
     finally:
         listener.close()
     _log.info("service_stopped")
@@ -346,32 +271,6 @@ async def _load_text_front_end(config: TextConfig) -> TextSourceFactory:
         return TextStream(front_end, policy)
 
     return new_text_source
-
-
-def _is_allowed_origin(origin: str, websocket: WebSocket, allowed: tuple[str, ...]) -> bool:
-    """Whether a browser page may open a socket: pages of this very host and those listed may.
-
-    A host name other than `localhost` has to be listed: an attacker's name may be made to resolve
-    to this address.
-    """
-    page = urlsplit(origin)
-    is_same_host = page.netloc != "" and page.netloc == websocket.headers.get("host")
-    return origin in allowed or (is_same_host and _is_address(page.hostname or ""))
-
-
-def _is_address(hostname: str) -> bool:
-    if hostname == "localhost":
-        return True
-    try:
-        ipaddress.ip_address(hostname)
-    except ValueError:
-        return False
-    return True
-
-
-def _bearer(websocket: WebSocket) -> str | None:
-    scheme, _, credential = websocket.headers.get("authorization", "").partition(" ")
-    return credential.strip() if scheme.lower() == "bearer" else None
 
 
 def _as_response(error: SpeechError, status: int) -> Response:

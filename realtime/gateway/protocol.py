@@ -11,7 +11,6 @@ Rules that hold for every order of events:
 * Messages for a context that is over, which the caller may not know of yet, are ignored.
 """
 
-import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, assert_never
@@ -33,6 +32,7 @@ from realtime.errors import (
     UnknownContextError,
     UnknownVoiceError,
 )
+from realtime.gateway.access import is_accepted
 from realtime.gateway.commands import (
     Close,
     Command,
@@ -448,15 +448,6 @@ class SessionProtocol:
             self._forget_if_done(touched)
         commands, self._commands = self._commands, []
         return commands
-
-
-def is_accepted(credential: str | None, accepted: tuple[str, ...]) -> bool:
-    """Whether a credential is one of the accepted ones; takes as long for a near miss as for a far
-    one.
-    """
-    given = (credential or "").encode()
-    matches = [hmac.compare_digest(given, key.encode()) for key in accepted]
-    return credential is not None and True in matches
 
 
 def _has_options(piece: wire.Text) -> bool:

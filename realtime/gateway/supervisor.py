@@ -266,12 +266,18 @@ def _kill(process: anyio.abc.Process) -> None:
 
 
 def _as_loss(group: BaseExceptionGroup[BaseException], exit_status: int | None) -> EngineError:
-    for error in _leaves(group):
-        if isinstance(error, EngineError):
-            return error
+    error = engine_error_in(group)
+    if error is not None:
+        return error
     if group.subgroup(LinkClosedError) is not None:
         return EngineLostError(f"the engine closed the link, exit status {exit_status}")
     return EngineLostError("the link to the engine failed")
+
+
+def engine_error_in(group: BaseExceptionGroup[BaseException]) -> EngineError | None:
+    """The engine's own error among those that ended a task group; `None` if there is none."""
+    errors = (error for error in _leaves(group) if isinstance(error, EngineError))
+    return next(errors, None)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

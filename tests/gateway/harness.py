@@ -13,8 +13,9 @@ from realtime import wire
 from realtime.clock import MonotonicClock
 from realtime.config import ServiceConfig
 from realtime.gateway import admission
-from realtime.gateway.app import Gateway, bind, make_server
+from realtime.gateway.app import Gateway
 from realtime.gateway.engine_client import EngineClient
+from realtime.gateway.listener import bind, make_server
 from realtime.link import AsyncLink, LinkClosedError
 from realtime.telemetry.metrics import ServiceMetrics
 from tests.fakes.engine import FakeEngine, start_fake_engine

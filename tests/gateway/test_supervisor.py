@@ -15,7 +15,8 @@ import pytest
 from realtime import wire
 from realtime.clock import MonotonicClock
 from realtime.errors import EngineError
-from realtime.gateway.app import Gateway, bind, make_server
+from realtime.gateway.app import Gateway
+from realtime.gateway.listener import bind, make_server
 from realtime.gateway.supervisor import EngineSupervisor
 from realtime.telemetry.metrics import ServiceMetrics
 from tests.fakes.text import FakeTextSource

@@ -1,0 +1,74 @@
+"""The listening socket and the HTTP and WebSocket server on it."""
+
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+
+from realtime.config import GatewayConfig
+from realtime.errors import ConfigError
+from realtime.gateway.websocket import GatewaySocket
+
+SEND_BUFFER_BYTES = 256 * 1024
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, told when to stop by us instead of by signals of its own."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+def bind(config: GatewayConfig) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        ConfigError: The address or port cannot be bound.
+    """
+    try:
+        info = socket.getaddrinfo(
+            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, number, _, address = info[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these. A small kernel buffer keeps what is "sent" close to what
+        # is heard;
+        # the timeout frees connections whose host has vanished.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            patience_s = max(3 * config.ping_interval_s, 2 * config.slow_reader_timeout_s)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience_s * 1000))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as error:
+        raise ConfigError(
+            f"gateway.host {config.host}, gateway.port {config.port}: {error}"
+        ) from error
+    return listener
+
+
+def make_server(app: Starlette, config: GatewayConfig) -> uvicorn.Server:
+    """The HTTP and WebSocket server of an application."""
+    return _Server(
+        uvicorn.Config(
+            app,
+            ws=GatewaySocket,
+            ws_max_size=config.max_message_bytes,
+            ws_ping_interval=config.ping_interval_s,
+            # No pong deadline: a caller that plays as it reads may answer late. Vanished hosts meet
+            # TCP_USER_TIMEOUT.
+            ws_ping_timeout=None,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=3,
+        )
+    )
