@@ -1,8 +1,10 @@
-"""Static buffers that a plan is written into, row by row. Knows how a step looks to the model, not
-who is in it.
+"""Static buffers that a plan is written into, row by row.
+
+Knows how a step looks to the model, not who is in it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.attention import AttentionMeta
-from realtime.engine.plan import SamplingSettings, SequenceSlice, StepPlan
-from realtime.engine.sampling import SamplingRows
-
-_SETTINGS = ("temperature", "top_p", "min_p", "repetition_penalty")
+from realtime.engine.plan import Draw, SequenceSlice, StepPlan
+from realtime.engine.sampling import SamplingRows, uniforms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,23 +24,22 @@ class StepBatch:
         token_ids: int64 `[T]`.
         meta: Positions and pages of the rows.
         position_in_frame: int64 `[R]`, of the tokens to draw.
-        may_end: bool `[R]`.
+        is_end_barred: bool `[R]`.
         sampling: Settings of the R draws.
     """
 
     token_ids: Tensor
     meta: AttentionMeta
     position_in_frame: Tensor
-    may_end: Tensor
+    is_end_barred: Tensor
     sampling: SamplingRows
 
 
 class StepBuffers:
     """Fills a `StepBatch` from a plan.
 
-    What stays the same between steps (block tables, sampling settings) is kept by slot and written
-    only when it changes: a slot's settings are guarded by the id of the request that they belong
-    to.
+    Block tables and context lengths are kept by slot and written only where they change; a row
+    names its slot, so what a slot without a row holds is never read.
 
     Args:
         max_streams: Slots.
@@ -61,109 +60,122 @@ class StepBuffers:
         num_codes: int,
         device: str,
     ) -> None:
-        self._device = device
+        self._device = None if device == "cpu" else device
         self._block_size = block_size
         self._num_codes = num_codes
-        self._rows = np.zeros((3, max_tokens), np.int64)  # token ids, positions, slot mapping
-        self._row_slots = np.zeros(max_tokens, np.int32)
-        self._draws = np.zeros(
-            (4, max_streams), np.int64
-        )  # output row, frame position, index, slot
-        self._may_end = np.zeros(max_streams, np.bool_)
-        self._context_lens = np.zeros(max_streams, np.int32)
-        self._block_tables = np.zeros((max_streams, max_blocks), np.int32)
+        self._token_ids = _HostTensor(max_tokens, torch.int64)
+        self._positions = _HostTensor(max_tokens, torch.int64)
+        self._slot_mapping = _HostTensor(max_tokens, torch.int64)
+        self._row_slots = _HostTensor(max_tokens, torch.int32)
+        self._output_rows = _HostTensor(max_streams, torch.int64)
+        self._position_in_frame = _HostTensor(max_streams, torch.int64)
+        self._is_end_barred = _HostTensor(max_streams, torch.bool)
+        self._uniform = _HostTensor(max_streams, torch.float64)
+        self._temperature = _HostTensor(max_streams, torch.float64)
+        self._context_lens = _HostTensor(max_streams, torch.int32)
+        self._block_tables = _HostTensor((max_streams, max_blocks), torch.int32)
         self._known_tables: list[tuple[int, ...] | None] = [None] * max_streams
-        self._owners: list[int | None] = [None] * max_streams
-        self._real_settings = np.zeros((len(_SETTINGS), max_streams), np.float64)
-        self._whole_settings = np.zeros((2, max_streams), np.int64)  # top_k, seed
 
     def fill(self, plan: StepPlan) -> StepBatch:
         """Write a plan with at least one slice."""
-        num_tokens = self._fill_rows(plan)
-        drawing = self._fill_draws(plan)
-        positions, slot_mapping = self._rows[1, :num_tokens], self._rows[2, :num_tokens]
-        row_slots = self._row_slots[:num_tokens]
-        blocks = self._block_tables[row_slots, positions // self._block_size]
-        slot_mapping[:] = blocks.astype(np.int64) * self._block_size + positions % self._block_size
-        output_rows, position_in_frame, draw_index, slots = self._draws[:, : len(drawing)]
-        real, whole = self._real_settings[:, slots], self._whole_settings[:, slots]
+        num_tokens = self._fill_rows(plan.slices)
+        draws, rows = _draws(plan.slices)
+        num_draws = len(draws)
+        self._output_rows.array[:num_draws] = rows
+        self._position_in_frame.array[:num_draws] = [draw.position_in_frame for draw in draws]
+        self._is_end_barred.array[:num_draws] = [not draw.may_end for draw in draws]
         send = self._send
         return StepBatch(
-            token_ids=send(self._rows[0, :num_tokens]),
+            token_ids=send(self._token_ids.tensor[:num_tokens]),
             meta=AttentionMeta(
-                positions=send(positions),
-                slot_mapping=send(slot_mapping),
-                row_sequence=send(row_slots),
-                context_lens=send(self._context_lens),
-                block_tables=send(self._block_tables),
-                output_rows=send(output_rows),
+                positions=send(self._positions.tensor[:num_tokens]),
+                slot_mapping=send(self._slot_mapping.tensor[:num_tokens]),
+                row_sequence=send(self._row_slots.tensor[:num_tokens]),
+                context_lens=send(self._context_lens.tensor),
+                block_tables=send(self._block_tables.tensor),
+                output_rows=send(self._output_rows.tensor[:num_draws]),
             ),
-            position_in_frame=send(position_in_frame),
-            may_end=send(self._may_end[: len(drawing)]),
-            sampling=SamplingRows(
-                temperature=send(real[0]),
-                top_p=send(real[1]),
-                min_p=send(real[2]),
-                repetition_penalty=send(real[3]),
-                top_k=send(whole[0]),
-                seed=send(whole[1]),
-                draw_index=send(draw_index),
-                recent=self._recent(drawing),
-            ),
+            position_in_frame=send(self._position_in_frame.tensor[:num_draws]),
+            is_end_barred=send(self._is_end_barred.tensor[:num_draws]),
+            sampling=self._sampling(draws),
         )
 
-    def _fill_rows(self, plan: StepPlan) -> int:
+    def _fill_rows(self, slices: tuple[SequenceSlice, ...]) -> int:
         token_ids: list[int] = []
         positions: list[int] = []
         row_slots: list[int] = []
-        for piece in plan.slices:
+        for piece in slices:
             slot, end = piece.slot, piece.end_position
             token_ids.extend(piece.token_ids)
             positions.extend(range(piece.first_position, end))
             row_slots.extend([slot] * len(piece.token_ids))
-            self._context_lens[slot] = end
+            self._context_lens.array[slot] = end
             if self._known_tables[slot] is not piece.block_ids:
                 self._known_tables[slot] = piece.block_ids
-                self._block_tables[slot, : len(piece.block_ids)] = piece.block_ids
-            if self._owners[slot] != piece.request_id and piece.draw is not None:
-                self._owners[slot] = piece.request_id
-                self._keep_settings(slot, piece.draw.settings)
-        num_tokens = len(token_ids)
-        self._rows[0, :num_tokens] = token_ids
-        self._rows[1, :num_tokens] = positions
-        self._row_slots[:num_tokens] = row_slots
-        return num_tokens
+                self._block_tables.array[slot, : len(piece.block_ids)] = piece.block_ids
+        count = len(token_ids)
+        self._token_ids.array[:count] = token_ids
+        self._positions.array[:count] = positions
+        self._row_slots.array[:count] = row_slots
+        index, offset = np.divmod(self._positions.array[:count], self._block_size)
+        blocks = self._block_tables.array[self._row_slots.array[:count], index]
+        self._slot_mapping.array[:count] = blocks.astype(np.int64) * self._block_size + offset
+        return count
 
-    def _fill_draws(self, plan: StepPlan) -> list[SequenceSlice]:
-        drawing: list[SequenceSlice] = []
-        draws: list[tuple[int, int, int, int]] = []
-        may_end: list[bool] = []
-        row = -1
-        for piece in plan.slices:
-            row += len(piece.token_ids)
-            if (draw := piece.draw) is not None:
-                drawing.append(piece)
-                draws.append((row, draw.position_in_frame, draw.index, piece.slot))
-                may_end.append(draw.may_end)
-        if drawing:
-            self._draws[:, : len(draws)] = np.array(draws, np.int64).T
-            self._may_end[: len(draws)] = may_end
-        return drawing
-
-    def _keep_settings(self, slot: int, settings: SamplingSettings) -> None:
-        self._real_settings[:, slot] = [getattr(settings, name) for name in _SETTINGS]
-        self._whole_settings[:, slot] = settings.top_k, settings.seed
-
-    def _recent(self, drawing: list[SequenceSlice]) -> Tensor | None:
-        """`[R, W]` padded with the number of columns, which names none."""
-        lists = [piece.draw.recent_codes for piece in drawing if piece.draw is not None]
-        width = max(map(len, lists), default=0)
-        if not width:
-            return None
+    def _sampling(self, draws: list[Draw]) -> SamplingRows:
+        settings = [draw.settings for draw in draws]
+        count = len(draws)
+        seed = np.array([s.seed for s in settings], np.int64)
+        index = np.array([draw.index for draw in draws], np.int64)
+        self._uniform.array[:count] = uniforms(seed, index)
+        self._temperature.array[:count] = [s.temperature for s in settings]
+        filtered = [row for row, s in enumerate(settings) if s.top_k or s.top_p < 1.0]
+        has_min_p = any(s.min_p for s in settings)
+        width = max((len(draw.recent_codes) for draw in draws), default=0)
         none = self._num_codes + 1
-        padded = [[*codes, *[none] * (width - len(codes))] for codes in lists]
-        return torch.tensor(padded, dtype=torch.int64, device=self._device)
+        return SamplingRows(
+            uniform=self._send(self._uniform.tensor[:count]),
+            temperature=self._send(self._temperature.tensor[:count]),
+            min_p=self._reals([s.min_p for s in settings] if has_min_p else None),
+            filtered=self._wholes(filtered or None),
+            top_k=self._wholes([settings[row].top_k for row in filtered] or None),
+            top_p=self._reals([settings[row].top_p for row in filtered] or None),
+            repetition_penalty=self._reals(
+                [s.repetition_penalty for s in settings] if width else None
+            ),
+            recent=self._wholes(
+                [[*draw.recent_codes, *[none] * (width - len(draw.recent_codes))] for draw in draws]
+                if width
+                else None
+            ),
+        )
 
-    def _send(self, array: NDArray[np.generic]) -> Tensor:
-        """The device's view of a host array; no copy on the CPU."""
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+    def _reals(self, values: list[float] | None) -> Tensor | None:
+        return None if values is None else self._send(torch.tensor(values, dtype=torch.float64))
+
+    def _wholes(self, values: list[int] | list[list[int]] | None) -> Tensor | None:
+        return None if values is None else self._send(torch.tensor(values, dtype=torch.int64))
+
+    def _send(self, tensor: Tensor) -> Tensor:
+        return tensor if self._device is None else tensor.to(self._device)
+
+
+class _HostTensor:
+    """One memory as a torch tensor and as a numpy array, which is quicker to write."""
+
+    def __init__(self, shape: int | tuple[int, ...], dtype: torch.dtype) -> None:
+        self.tensor = torch.zeros(shape, dtype=dtype)
+        self.array: NDArray[Any] = self.tensor.numpy()
+
+
+def _draws(slices: tuple[SequenceSlice, ...]) -> tuple[list[Draw], list[int]]:
+    """The plan's draws, and the row behind which each is drawn."""
+    draws: list[Draw] = []
+    rows: list[int] = []
+    row = -1
+    for piece in slices:
+        row += len(piece.token_ids)
+        if piece.draw is not None:
+            draws.append(piece.draw)
+            rows.append(row)
+    return draws, rows

@@ -39,7 +39,7 @@ class ModelRunner:
             return StepResult(())
         logits = self._model.logits(hidden, batch.position_in_frame)
         num_codes = self._spec.codebook_size
-        logits[:, num_codes].masked_fill_(~batch.may_end, float("-inf"))
+        logits[:, num_codes].masked_fill_(batch.is_end_barred, float("-inf"))
         columns = draw_columns(logits, batch.sampling)
         first = self._spec.audio_base_id + batch.position_in_frame * num_codes
         ids = torch.where(columns == num_codes, self._spec.end_of_speech_id, first + columns)

@@ -7,61 +7,65 @@ arithmetic is float64 so that how a vector unit splits a batch cannot matter.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+_WEYL = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
 _UNIFORM_BITS = 53
-_WEYL = -7046029254386353131  # 0x9E3779B97F4A7C15 as int64
-_MIX_1 = -4658895280553007687  # 0xBF58476D1CE4E5B9
-_MIX_2 = -7723592293110705685  # 0x94D049BB133111EB
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingRows:
-    """How each of R rows is drawn. Meanings as in `realtime.wire.Sampling`; all `[R]`.
+    """How each of R rows is drawn. Meanings as in `realtime.wire.Sampling`.
+
+    `None` stands for "no row uses it" and changes no row's outcome.
 
     Attributes:
-        temperature: float64; 0 is greedy.
-        top_k: int64; 0 keeps all.
-        top_p: float64.
-        min_p: float64.
-        repetition_penalty: float64.
-        seed: int64.
-        draw_index: int64.
-        recent: int64 `[R, W]`, columns that the penalty applies to; the number of columns where
-            there is none. `None` where no row has any.
+        uniform: The rows' random numbers in [0, 1), float64 `[R]`.
+        temperature: float64 `[R]`; 0 is greedy.
+        min_p: float64 `[R]`.
+        filtered: int64 `[M]`, rows that use top-k or top-p.
+        top_k: Of those rows, int64 `[M]`; 0 keeps all.
+        top_p: Of those rows, float64 `[M]`.
+        repetition_penalty: float64 `[R]`.
+        recent: int64 `[R, W]`, columns that the penalty applies to, padded with the number of
+            columns.
     """
 
+    uniform: Tensor
     temperature: Tensor
-    top_k: Tensor
-    top_p: Tensor
-    min_p: Tensor
-    repetition_penalty: Tensor
-    seed: Tensor
-    draw_index: Tensor
+    min_p: Tensor | None = None
+    filtered: Tensor | None = None
+    top_k: Tensor | None = None
+    top_p: Tensor | None = None
+    repetition_penalty: Tensor | None = None
     recent: Tensor | None = None
 
 
-def uniforms(seed: Tensor, index: Tensor) -> Tensor:
-    """Counter-based random numbers: SplitMix64 (Steele et al., OOPSLA 2014) of a seed's own stream
-    at an index.
+def uniforms(seed: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Counter-based random numbers: SplitMix64 (Steele et al., OOPSLA 2014), a stream a seed.
 
     Args:
-        seed: int64 `[R]`.
-        index: int64 `[R]`.
+        seed: `[R]`.
+        index: Position in the seed's stream, `[R]`.
 
     Returns:
-        float64 `[R]` in [0, 1).
+        `[R]` in [0, 1).
     """
-    state = _scramble(seed * _WEYL + _MIX_1) + (index + 1) * _WEYL
-    bits = _shift_right(_scramble(state), 64 - _UNIFORM_BITS)
-    return bits.double() * 2.0**-_UNIFORM_BITS
+    start = _scramble(seed.astype(np.uint64) * _WEYL + _MIX_1)
+    state = start + (index.astype(np.uint64) + np.uint64(1)) * _WEYL
+    bits = _scramble(state) >> np.uint64(64 - _UNIFORM_BITS)
+    return bits.astype(np.float64) * 2.0**-_UNIFORM_BITS
 
 
 def draw_columns(logits: Tensor, rows: SamplingRows) -> Tensor:
     """Draw one column a row.
 
-    The repetition penalty acts on the logits, then temperature, then top-k and min-p, then top-p
+    The repetition penalty acts on the logits, then temperature, then min-p, then top-k, then top-p
     over what these leave; the token is found by inverting the cumulative distribution in column
     order.
 
@@ -73,18 +77,18 @@ def draw_columns(logits: Tensor, rows: SamplingRows) -> Tensor:
         int64 `[R]`.
     """
     logits = logits.double()
-    if rows.recent is not None:
+    if rows.recent is not None and rows.repetition_penalty is not None:
         logits = _penalise(logits, rows.recent, rows.repetition_penalty)
     is_greedy = rows.temperature == 0
     best, best_column = logits.max(1)
-    scale = torch.where(is_greedy, 1.0, rows.temperature)
-    weights = ((logits - best[:, None]) / scale[:, None]).exp_()
-    weights = weights.masked_fill(weights < rows.min_p[:, None], 0.0)
-    sorting = ((rows.top_k > 0) | (rows.top_p < 1)).nonzero()[:, 0]
-    if sorting.numel():
-        weights[sorting] = _nucleus(weights[sorting], rows.top_k[sorting], rows.top_p[sorting])
+    scale = rows.temperature.masked_fill(is_greedy, 1.0)
+    weights = (logits - best[:, None]).div_(scale[:, None]).exp_()
+    if rows.min_p is not None:
+        weights.masked_fill_(weights < rows.min_p[:, None], 0.0)
+    if rows.filtered is not None and rows.top_k is not None and rows.top_p is not None:
+        weights[rows.filtered] = _nucleus(weights[rows.filtered], rows.top_k, rows.top_p)
     cumulative = weights.cumsum(1)
-    target = uniforms(rows.seed, rows.draw_index)[:, None] * cumulative[:, -1:]
+    target = rows.uniform[:, None] * cumulative[:, -1:]
     column = (cumulative <= target).sum(1)
     return torch.where(is_greedy, best_column, column)
 
@@ -116,12 +120,7 @@ def _nucleus(weights: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
     return weights.masked_fill(weights < least, 0.0)
 
 
-def _scramble(state: Tensor) -> Tensor:
-    state = (state ^ _shift_right(state, 30)) * _MIX_1
-    state = (state ^ _shift_right(state, 27)) * _MIX_2
-    return state ^ _shift_right(state, 31)
-
-
-def _shift_right(value: Tensor, bits: int) -> Tensor:
-    """Logical shift of int64: torch's own copies the sign."""
-    return (value >> bits) & ((1 << (64 - bits)) - 1)
+def _scramble(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    state = (state ^ (state >> np.uint64(30))) * _MIX_1
+    state = (state ^ (state >> np.uint64(27))) * _MIX_2
+    return state ^ (state >> np.uint64(31))

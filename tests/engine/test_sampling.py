@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -17,19 +18,38 @@ def rows(count, **values):
         "seed": list(range(count)),
         "draw_index": 0,
     }
-    tensors = {}
+    recent = values.pop("recent", None)
+    arrays = {}
     for name, default in defaults.items():
         value = values.pop(name, default)
-        dtype = torch.int64 if name in {"top_k", "seed", "draw_index"} else torch.float64
-        tensors[name] = torch.tensor(
-            value if isinstance(value, list) else [value] * count, dtype=dtype
-        )
-    return SamplingRows(**tensors, **values)
+        dtype = np.int64 if name in {"top_k", "seed", "draw_index"} else np.float64
+        arrays[name] = np.array(value if isinstance(value, list) else [value] * count, dtype)
+    assert not values
+    return {"recent": recent, **arrays}
 
 
 def take(sampling, index):
-    fields = {name: getattr(sampling, name) for name in SamplingRows.__dataclass_fields__}
-    return SamplingRows(**{k: None if v is None else v[index] for k, v in fields.items()})
+    return {name: None if value is None else value[index] for name, value in sampling.items()}
+
+
+def draw(logits, sampling):
+    """Draw with the fields that no row uses left out, as the engine does."""
+    filtered = ((sampling["top_k"] > 0) | (sampling["top_p"] < 1)).nonzero()[0]
+    tensors = {name: torch.from_numpy(a) for name, a in sampling.items() if name != "recent"}
+    has_filter, has_recent = len(filtered) > 0, sampling["recent"] is not None
+    return draw_columns(
+        logits,
+        SamplingRows(
+            uniform=torch.from_numpy(uniforms(sampling["seed"], sampling["draw_index"])),
+            temperature=tensors["temperature"],
+            min_p=tensors["min_p"] if tensors["min_p"].any() else None,
+            filtered=torch.from_numpy(filtered) if has_filter else None,
+            top_k=tensors["top_k"][filtered] if has_filter else None,
+            top_p=tensors["top_p"][filtered] if has_filter else None,
+            repetition_penalty=tensors["repetition_penalty"] if has_recent else None,
+            recent=sampling["recent"],
+        ),
+    )
 
 
 def random_logits(count, seed=0):
@@ -53,21 +73,18 @@ def test_each_row_is_the_same_in_any_company():
         recent=torch.randint(0, NUM_COLUMNS + 1, (count, 5), generator=generator),
     )
     logits = random_logits(count)
-    together = draw_columns(logits, sampling)
-    alone = [
-        draw_columns(logits[i : i + 1], take(sampling, slice(i, i + 1))).item()
-        for i in range(count)
-    ]
+    together = draw(logits, sampling)
+    alone = [draw(logits[i : i + 1], take(sampling, slice(i, i + 1))).item() for i in range(count)]
     assert together.tolist() == alone
     order = torch.randperm(count, generator=generator)
-    assert torch.equal(draw_columns(logits[order], take(sampling, order)), together[order])
+    assert torch.equal(draw(logits[order], take(sampling, order)), together[order])
     odd = torch.arange(1, count, 2)
-    assert torch.equal(draw_columns(logits[odd], take(sampling, odd)), together[odd])
+    assert torch.equal(draw(logits[odd], take(sampling, odd)), together[odd])
 
 
 def test_frequencies_follow_the_softmax():
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, float("-inf")]).repeat(20_000, 1)
-    columns = draw_columns(logits, rows(20_000, temperature=0.7))
+    columns = draw(logits, rows(20_000, temperature=0.7))
     share = torch.bincount(columns, minlength=5) / 20_000
     expected = torch.softmax(logits[0] / 0.7, 0)
     assert torch.allclose(
@@ -78,7 +95,7 @@ def test_frequencies_follow_the_softmax():
 
 def test_temperature_zero_takes_the_likeliest():
     logits = random_logits(16)
-    assert torch.equal(draw_columns(logits, rows(16, temperature=0.0)), logits.argmax(1))
+    assert torch.equal(draw(logits, rows(16, temperature=0.0)), logits.argmax(1))
 
 
 @pytest.mark.parametrize(
@@ -93,14 +110,14 @@ def test_temperature_zero_takes_the_likeliest():
 )
 def test_filters_keep_the_likeliest_columns(setting, kept):
     logits = torch.tensor([0.5, 0.05, 0.3, 0.15]).log().repeat(4000, 1)
-    columns = draw_columns(logits, rows(4000, **setting))
+    columns = draw(logits, rows(4000, **setting))
     likeliest = [0, 2, 3, 1]
     assert set(columns.tolist()) == set(likeliest[:kept])
 
 
 def test_top_p_acts_on_what_top_k_leaves():
     logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log().repeat(4000, 1)
-    columns = draw_columns(logits, rows(4000, top_k=2, top_p=0.55))
+    columns = draw(logits, rows(4000, top_k=2, top_p=0.55))
     assert set(columns.tolist()) == {0}  # 0.4 / 0.7 = 0.571
 
 
@@ -109,25 +126,24 @@ def test_penalty_lowers_only_recent_columns_of_its_own_row():
     sampling = rows(
         2, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[1, 1], [3, 3]])
     )
-    assert draw_columns(logits, sampling).tolist() == [0, 1]
+    assert draw(logits, sampling).tolist() == [0, 1]
     negative = torch.tensor([[-1.0, -1.1]])
     sampling = rows(1, temperature=0.0, repetition_penalty=2.0, recent=torch.tensor([[0]]))
-    assert draw_columns(negative, sampling).tolist() == [1]
+    assert draw(negative, sampling).tolist() == [1]
 
 
 def test_random_numbers_are_uniform_and_differ_by_seed_and_index():
-    seeds = torch.arange(200).repeat_interleave(200)
-    index = torch.arange(200).repeat(200)
+    seeds, index = np.repeat(np.arange(200), 200), np.tile(np.arange(200), 200)
     values = uniforms(seeds, index)
     assert values.min() >= 0
     assert values.max() < 1
-    assert values.unique().numel() == values.numel()
-    share = torch.histc(values.float(), 20, 0, 1) / values.numel()
-    assert torch.allclose(share, torch.full((20,), 0.05), atol=0.005)
-    table = values.view(200, 200)
+    assert np.unique(values).size == values.size
+    share = np.histogram(values, 20, (0, 1))[0] / values.size
+    assert np.allclose(share, 0.05, atol=0.005)
+    table = values.reshape(200, 200)
     for shifted in (table[1:, :], table[:, 1:]):
         base = table[: shifted.shape[0], : shifted.shape[1]]
-        assert torch.corrcoef(torch.stack((base.flatten(), shifted.flatten())))[0, 1].abs() < 0.02
+        assert abs(np.corrcoef(base.ravel(), shifted.ravel())[0, 1]) < 0.02
 
 
 def test_random_numbers_are_those_of_splitmix64():
@@ -141,5 +157,5 @@ def test_random_numbers_are_those_of_splitmix64():
     for seed, index in [(0, 0), (1, 5), (2**53 - 1, 10**6)]:
         state = scramble((seed * 0x9E3779B97F4A7C15 + 0xBF58476D1CE4E5B9) & mask)
         bits = scramble((state + (index + 1) * 0x9E3779B97F4A7C15) & mask) >> 11
-        got = uniforms(torch.tensor([seed]), torch.tensor([index])).item()
+        got = uniforms(np.array([seed]), np.array([index]))[0]
         assert got == bits * 2.0**-53
