@@ -40,7 +40,8 @@ class GatewayConfig(_Section, frozen=True, kw_only=True):
         hello_timeout_s: Time to send `hello`.
         text_timeout_s: How long a context may stay open without new text, flush or end while it has
             nothing to speak.
-        max_unsent_bytes: Audio held for a connection whose socket does not take it.
+        max_unsent_bytes: Audio held for one context whose socket does not take it; more than
+            `engine.max_unheard_s` of audio, which keeps the engine from getting there.
         slow_reader_timeout_s: How long a connection may refuse data before it is closed.
         ping_interval_s: Keep-alive period of the WebSocket itself.
         drain_timeout_s: After SIGTERM, how long open contexts may finish.

@@ -2,6 +2,7 @@
 
 import secrets
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -39,6 +40,8 @@ from realtime.text.segment import SegmentPolicy, TextStream
 
 MAX_SEED = 2**53 - 1
 DRAIN_POLL_S = 0.05
+CLOSE_GRACE_S = 2.0
+SWITCH_INTERVAL_S = 0.001
 
 _log = structlog.get_logger()
 
@@ -107,8 +110,11 @@ class Gateway:
             # Contexts end in many ways and this happens once: asking now and then is simplest.
             while any(session.protocol.num_contexts for session in self._sessions):  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
-        for session in list(self._sessions):
+        for session in self._sessions:
             session.end(ShuttingDownError("the service is stopping", retry_after_s=1.0))
+        with anyio.move_on_after(CLOSE_GRACE_S):
+            while self._sessions:  # noqa: ASYNC110
+                await anyio.sleep(DRAIN_POLL_S)
 
     # --- HTTP ---
 
@@ -212,6 +218,8 @@ async def serve(
         EngineError: The engine could not be started even once.
     """
     logs.configure(config.telemetry.level, config.telemetry.format)
+    # The text front end's thread must not keep the event loop waiting for the interpreter lock.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     clock = MonotonicClock()
     metrics = ServiceMetrics()
     listener = bind(config.gateway)

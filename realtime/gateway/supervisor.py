@@ -28,6 +28,7 @@ from realtime.messages import CapacityReport, EngineReady
 from realtime.telemetry.metrics import ServiceMetrics
 
 HEARTBEAT_MARGIN_S = 2.0
+SECOND_LOOK_S = 0.25
 STOP_GRACE_S = 5.0
 EXIT_GRACE_S = 1.0
 LOST_RETRY_AFTER_S = 2.0
@@ -205,10 +206,12 @@ class EngineSupervisor:
     async def _watch_heartbeat(self, client: EngineClient) -> None:
         limit_s = self._config.engine.step_deadline_s + HEARTBEAT_MARGIN_S
         while True:
-            silent_s = self._clock.now() - client.heard_at
-            if silent_s > limit_s:
+            heard_at = client.heard_at
+            silent_s = self._clock.now() - heard_at
+            await anyio.sleep(max(SECOND_LOOK_S, limit_s - silent_s))
+            # The second look spares an engine whose gateway was itself stopped for a while.
+            if silent_s > limit_s and client.heard_at == heard_at:
                 raise EngineLostError(f"the engine was silent for {silent_s:.1f} s")
-            await anyio.sleep(max(0.01, limit_s - silent_s))
 
     def _become_ready(self, client: EngineClient) -> None:
         self._client = client
