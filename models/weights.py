@@ -70,6 +70,7 @@ def save_weights(module: nn.Module, path: Path) -> None:
     }
     part = path.with_suffix(".part")
     save_file(tensors, part)
+    part.chmod(0o644)  # safetensors makes it readable by its owner alone
     part.replace(path)
 
 

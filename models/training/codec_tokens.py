@@ -34,7 +34,7 @@ class TokenStageConfig:
 
     batch_size: int = 8
     crop_frames: int = 8
-    learning_rate: float = 1.5e-3
+    learning_rate: float = 1.2e-3
     unquantized_steps: int = 250
     exchange_steps: int = 10
     seed: int = 0

@@ -37,8 +37,8 @@ class Control(msgspec.Struct, frozen=True):
 class LanguageStageConfig:
     """How the language model trains; the defaults made the shipped voice."""
 
-    batch_tokens: int = 1536
-    accumulate: int = 2
+    batch_tokens: int = 2048
+    accumulate: int = 1
     matrix_rate: float = 0.015
     other_rate: float = 4e-3
     weight_decay: float = 0.05
@@ -46,7 +46,7 @@ class LanguageStageConfig:
     guide_weight: float = 0.25
     guided_layers: tuple[int, ...] = (1, 3)
     warmup_steps: int = 40
-    curriculum_s: float = 480.0
+    curriculum_s: float = 360.0
     first_length: int = 120
     exchange_steps: int = 12
     average_decay: float = 0.97  # of the exported weights' moving average, once per exchange
