@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 import structlog
 from starlette.applications import Starlette
@@ -228,6 +229,8 @@ async def serve(
     supervisor = EngineSupervisor(config, clock, metrics, command=command)
     try:
         async with anyio.create_task_group() as tasks:
+            stopping = anyio.Event()
+            await tasks.start(_watch_signals, stopping)
             tasks.start_soon(supervisor.run)
             new_text_source = await _load_text_front_end(config.text)
             gateway = Gateway(
@@ -241,7 +244,7 @@ async def serve(
             tasks.start_soon(_announce, supervisor, host, port)
             async with anyio.create_task_group() as serving:
                 serving.start_soon(partial(server.serve, sockets=[listener]))
-                await _wait_for_signal()
+                await stopping.wait()
                 _log.info("draining", num_sessions=gateway.num_sessions)
                 await gateway.drain(config.gateway.drain_timeout_s)
                 server.should_exit = True
@@ -259,11 +262,14 @@ async def _announce(supervisor: EngineSupervisor, host: str, port: int) -> None:
     _log.info("service_ready", host=host, port=port)
 
 
-async def _wait_for_signal() -> None:
+async def _watch_signals(
+    stopping: anyio.Event, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for received in signals:
             _log.info("signal", signal=received.name)
-            return
+            stopping.set()
 
 
 async def _load_text_front_end(config: TextConfig) -> TextSourceFactory:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,9 @@ anyio.run(partial(serve, config, command=partial(fake_command, extra)))
 class Service:
     process: subprocess.Popen
     events: list[dict] = field(default_factory=list)
-    ready: threading.Event = field(default_factory=threading.Event)
+    reached: dict[str, threading.Event] = field(
+        default_factory=lambda: defaultdict(threading.Event)
+    )
 
     @property
     def url(self) -> str:
@@ -53,12 +56,11 @@ class Service:
     def read_log(self) -> None:
         for line in self.process.stderr:
             self.events.append(json.loads(line))
-            if self.events[-1]["event"] == "service_ready":
-                self.ready.set()
+            self.reached[self.events[-1]["event"]].set()
 
 
 @contextmanager
-def started(*overrides: str):
+def started(*overrides: str, event: str = "service_ready"):
     settings = ["gateway.port=0", "telemetry.format=json", *overrides]
     command = [sys.executable, "-c", PROGRAM, *settings]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -66,7 +68,7 @@ def started(*overrides: str):
         log = threading.Thread(target=service.read_log)
         log.start()
         try:
-            assert service.ready.wait(60), service.events
+            assert service.reached[event].wait(60), service.events
             yield service
         finally:
             process.kill()
@@ -122,3 +124,11 @@ async def test_killed_gateway_leaves_no_engine():
         engine_pid = service.event("engine_ready")["pid"]
         os.kill(service.process.pid, signal.SIGKILL)
         assert _is_gone(engine_pid, 2.0)
+
+
+async def test_signal_during_the_start_stops_everything():
+    with started(event="engine_starting") as service:
+        engine_pid = service.event("engine_starting")["pid"]
+        service.process.send_signal(signal.SIGTERM)
+        assert await anyio.to_thread.run_sync(service.process.wait, 20) == 0
+        assert _is_gone(engine_pid, 0.1)

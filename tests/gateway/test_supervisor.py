@@ -106,6 +106,7 @@ async def test_killed_engine_fails_every_open_context_and_comes_back():
         assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.slow
 async def test_hung_engine_is_killed_and_replaced():
     async with _service(step_deadline_s=0.1) as service:
         pid = service.supervisor.pid
