@@ -1,6 +1,7 @@
-"""The Llama-architecture decoder that writes speech tokens. Knows nothing of caches, batches or requests.
+"""The Llama-architecture decoder that writes speech tokens; knows no caches, batches or requests.
 
-Parameter names follow Hugging Face's LlamaForCausalLM, so that checkpoints in that layout load by name.
+Parameter names follow Hugging Face's LlamaForCausalLM, so that checkpoints in that layout load by
+name.
 """
 
 from typing import Protocol
@@ -14,10 +15,10 @@ from models.spec import ModelSpec
 
 
 class Attend(Protocol):
-    """Attention over whatever past the caller keeps; rotary embedding is already applied to q and k."""
+    """Attention over whatever past the caller keeps; q and k are already rotated."""
 
     def __call__(self, layer_index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """q `[..., T, H, D]`, k and v `[..., T, G, D]` -> `[..., T, H, D]`."""
+        """Q `[..., T, H, D]`, k and v `[..., T, G, D]` -> `[..., T, H, D]`."""
         ...
 
 
@@ -60,7 +61,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embedding table, layers and final norm; a module of its own only for its parameters' names."""
+    """Embedding table, layers and final norm; a module only for its parameters' names."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
@@ -103,7 +104,7 @@ class LanguageModel(nn.Module):
         return self.model.embed_tokens.weight if self.spec.tie_embeddings else self.lm_head.weight
 
     def head(self, hidden: Tensor, first_id: int, last_id: int) -> Tensor:
-        """Logits over the ids `first_id` to `last_id - 1` only: `[..., hidden]` -> `[..., last - first]`."""
+        """Logits of ids `first_id` to `last_id - 1`: `[..., hidden]` -> `[..., last - first]`."""
         return functional.linear(hidden, self.head_weight[first_id:last_id])
 
 

@@ -33,9 +33,10 @@ class SwiGLU(nn.Module):
 
 
 def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the rotary embedding, each float32 `[..., T, 1, head_dim]` for int `[..., T]`.
+    """Rotary cosines and sines, each float32 `[..., T, 1, head_dim]`, for int positions `[..., T]`.
 
-    Hugging Face's "rotate half" layout: the second half of a head repeats the frequencies of the first.
+    Hugging Face's "rotate half" layout: the second half of a head repeats the frequencies of the
+    first.
     """
     exponent = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
     angle = positions[..., None].float() * theta**-exponent

@@ -1,6 +1,7 @@
 """What a voice is made of, in numbers: codec, language model and the files that hold their weights.
 
-Frozen and torch-free: the gateway and the scheduler may read these. Written as `voice.json` beside the weights.
+Frozen and torch-free: the gateway and the scheduler may read these. Written as `voice.json` beside
+the weights.
 """
 
 import functools
@@ -20,7 +21,8 @@ class CodecSpec(_Struct, kw_only=True):
         sample_rate: Hertz.
         samples_per_frame: Samples that one frame of codes decodes to.
         codebook_size: Codes in each codebook.
-        levels: The residual level (0 is the coarsest) that each code of a frame belongs to, in token order.
+        levels: The residual level (0 is the coarsest) that each code of a frame belongs to, in
+            token order.
         latent_size: Width of the codebook vectors.
         trunk_size: Width of the decoder's slow convolutions.
         trunk_hidden_size: Width inside them.
@@ -144,8 +146,10 @@ class VoiceSpec(_Struct, kw_only=True):
         symbols: Phoneme symbols in id order; id 0 is padding, the first symbol is id 1.
         sampling: Defaults of a request.
         min_s_per_phoneme: No segment is plausibly spoken faster; its end is not drawn before.
-        max_s_per_phoneme: No segment is plausibly spoken slower, but for `extra_s`; it is ended there.
-        extra_s: Added to the longest plausible speech: short words are slow and pauses count as well.
+        max_s_per_phoneme: No segment is plausibly spoken slower, but for `extra_s`; it is ended
+            there.
+        extra_s: Added to the longest plausible speech: short words are slow and pauses count as
+            well.
         figures: Measured quality, name to value.
     """
 

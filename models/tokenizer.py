@@ -1,11 +1,14 @@
 """Phoneme strings to token ids. Knows the symbols of one voice; nothing about text."""
 
+# ruff: noqa: RUF001  phonetic symbols
+
 from collections.abc import Iterable
 
 PAD_ID = 0
 # the misaki / Kokoro alphabet as hibari speaks it, in its order
 PHONEME_SYMBOLS = (
-    ';:,.!?—…"()“” ̃ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyzɑɐɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ'
+    ';:,.!?—…"()“” ̃ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyzɑɐ'
+    "ɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ"
 )
 
 

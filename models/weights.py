@@ -1,4 +1,4 @@
-"""Voice folders on disk: safetensors files checked against the spec before anything is built from them."""
+"""Voice folders on disk: safetensors files, checked against the spec beside them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +43,8 @@ def load_weights(module: nn.Module, path: Path) -> None:
 
     Raises:
         FileNotFoundError: There is no such file.
-        WeightsError: A name is missing or unknown, or a shape or dtype differs; the message names the tensor, what the
-            file holds and what the spec wants.
+        WeightsError: A name is missing or unknown, or a shape or dtype differs; the message names
+            the tensor, what the file holds and what the spec wants.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no weights at {path}")
@@ -52,21 +52,27 @@ def load_weights(module: nn.Module, path: Path) -> None:
     wanted = module.state_dict()
     missing, unknown = sorted(wanted.keys() - stored.keys()), sorted(stored.keys() - wanted.keys())
     if missing or unknown:
-        raise WeightsError(f"{path.name}: missing tensors {missing[:4]}, unknown tensors {unknown[:4]}")
+        raise WeightsError(
+            f"{path.name}: missing tensors {missing[:4]}, unknown tensors {unknown[:4]}"
+        )
     for name, tensor in stored.items():
         if tensor.shape != wanted[name].shape:
             raise WeightsError(
-                f"{path.name}: {name} has shape {tuple(tensor.shape)}, the spec wants {tuple(wanted[name].shape)}"
+                f"{path.name}: {name} has shape {tuple(tensor.shape)}, "
+                f"the spec wants {tuple(wanted[name].shape)}"
             )
         if not tensor.is_floating_point():
-            raise WeightsError(f"{path.name}: {name} has dtype {tensor.dtype}, a floating dtype is wanted")
+            raise WeightsError(
+                f"{path.name}: {name} has dtype {tensor.dtype}, a floating dtype is wanted"
+            )
     module.load_state_dict({name: tensor.to(wanted[name].dtype) for name, tensor in stored.items()})
 
 
 def save_weights(module: nn.Module, path: Path) -> None:
     """Write the tensors of `module` in bfloat16 to `path`, replacing it at once."""
     tensors: dict[str, Tensor] = {
-        name: tensor.detach().to(torch.bfloat16).contiguous() for name, tensor in module.state_dict().items()
+        name: tensor.detach().to(torch.bfloat16).contiguous()
+        for name, tensor in module.state_dict().items()
     }
     part = path.with_suffix(".part")
     save_file(tensors, part)
@@ -74,7 +80,9 @@ def save_weights(module: nn.Module, path: Path) -> None:
     part.replace(path)
 
 
-def load_voice(folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> LoadedVoice:
+def load_voice(
+    folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> LoadedVoice:
     """Load the voice in `folder`.
 
     Args:

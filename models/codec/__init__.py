@@ -1,0 +1,1 @@
+"""The default voice's codec: codes in SNAC's layout to sound, streaming."""

@@ -1,4 +1,4 @@
-"""Frequency bands of the codec's spectral envelopes: nodes evenly spaced on a log-like scale from 0 to 12 kHz."""
+"""Frequency bands of the codec's envelopes: evenly spaced on a log-like scale to 12 kHz."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _KNEE_HZ = 500.0
 
 
 def band_positions(num_bands: int, num_bins: int) -> np.ndarray:
-    """Position of each spectrum bin on the band axis, 0 to `num_bands - 1`, float64 `[num_bins]`."""
+    """Position of each bin on the band axis, 0 to `num_bands - 1`, float64 `[num_bins]`."""
     hz = np.linspace(0.0, _NYQUIST_HZ, num_bins)
     return np.log1p(hz / _KNEE_HZ) / np.log1p(_NYQUIST_HZ / _KNEE_HZ) * (num_bands - 1)
 

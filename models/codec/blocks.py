@@ -1,4 +1,4 @@
-"""Convolution block shared by the codec's encoder and decoder: time-major `[B, T, C]`, matrix products only."""
+"""The convolution block of the codec's encoder and decoder: time-major `[B, T, C]`."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The codec's decoder: frames of codes to samples, streaming, with the state of each stream in a row of tensors."""
+"""The codec's decoder: frames of codes to samples, with each stream's state in a row."""
 
 from dataclasses import dataclass, fields
 
@@ -39,17 +39,22 @@ class CodecState:
         """Copy the given rows (int64 `[R]`) into a state of batch size R."""
         contexts = tuple(c[rows] for c in self.contexts)
         return CodecState(
-            contexts, self.source[rows], self.phase[rows], self.pitch[rows], self.hops[rows], self.overlap[rows]
+            contexts,
+            self.source[rows],
+            self.phase[rows],
+            self.pitch[rows],
+            self.hops[rows],
+            self.overlap[rows],
         )
 
     def scatter(self, rows: Tensor, part: "CodecState") -> None:
-        """Write the rows of `part` (batch size R) back into the rows `rows` of this state, in place."""
+        """Write `part` (batch size R) into the rows `rows` of this state, in place."""
         for mine, theirs in zip(self._tensors(), part._tensors(), strict=True):
             mine[rows] = theirs
 
 
 class CodecDecoder(nn.Module):
-    """Codes to samples at 24 kHz: causal, no look-ahead, every call returns all the samples of its frames."""
+    """Codes to samples: causal; every call returns all the samples of its frames."""
 
     def __init__(self, spec: CodecSpec) -> None:
         super().__init__()
@@ -92,7 +97,12 @@ class CodecDecoder(nn.Module):
         summed = torch.cat([summed[:, :OVERLAP] + state.overlap, summed[:, OVERLAP:]], 1)
         done = length * HOP
         after = CodecState(
-            tuple(contexts), pulses[:, -SOURCE_TAIL:], phase, pitch[:, -1], state.hops + length, summed[:, done:]
+            tuple(contexts),
+            pulses[:, -SOURCE_TAIL:],
+            phase,
+            pitch[:, -1],
+            state.hops + length,
+            summed[:, done:],
         )
         return summed[:, :done].clamp(-1.0, 1.0), after
 

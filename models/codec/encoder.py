@@ -1,6 +1,7 @@
-"""The codec's encoder: the teacher's spectral parameters and phonemes to latents. Used in training only.
+"""The codec's encoder, used in training only: the teacher's parameters and sounds to latents.
 
-It runs on teacher speech, whose envelopes, pitch and phonemes are known; it cannot encode a recording.
+It runs on teacher speech, whose envelopes, pitch and phonemes are known; it cannot encode a
+recording.
 """
 
 import torch
@@ -32,7 +33,9 @@ class CodecEncoder(nn.Module):
         self.norm = nn.RMSNorm(size, eps=1e-5)
         self.out = nn.Linear(size, spec.latent_size)
 
-    def forward(self, harmonic: Tensor, noise: Tensor, f0: Tensor, voiced: Tensor, phones: Tensor) -> Tensor:
+    def forward(
+        self, harmonic: Tensor, noise: Tensor, f0: Tensor, voiced: Tensor, phones: Tensor
+    ) -> Tensor:
         """Encode.
 
         Args:
@@ -47,7 +50,9 @@ class CodecEncoder(nn.Module):
         """
         batch, length = phones.shape
         pitch = torch.log2(f0.clamp(min=50.0) / self.spec.reference_hz) * 2 * voiced
-        hops = torch.cat([(harmonic + 4) / 2, (noise + 5) / 1.5, pitch[..., None], voiced[..., None]], -1)
+        hops = torch.cat(
+            [(harmonic + 4) / 2, (noise + 5) / 1.5, pitch[..., None], voiced[..., None]], -1
+        )
         steps = hops.view(batch, length * _STEPS_PER_LATENT, -1, hops.shape[-1]).mean(2)
         x = self.stem(torch.cat([steps.reshape(batch, length, -1), self.phones(phones)], -1))
         for block in self.blocks:

@@ -1,4 +1,4 @@
-"""Residual vector quantisation at three rates: one code per four latents, one per two, one per latent."""
+"""Residual vector quantisation at three rates: a code per four latents, two, and one."""
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,8 @@ def unpack_codes(frames: Tensor, spec: CodecSpec) -> list[Tensor]:
 class Codebooks(nn.Module):
     """The codebooks of all levels, `[levels, codebook_size, latent_size]`, and a table of sounds.
 
-    The sum of a latent's codes is the latent. A code of the finest level is `sound * VARIANTS + variant`.
+    The sum of a latent's codes is the latent. A code of the finest level is `sound * VARIANTS +
+    variant`.
     """
 
     def __init__(self, spec: CodecSpec) -> None:
@@ -62,7 +63,7 @@ class Codebooks(nn.Module):
         return torch.cat([latents, self.phones(phones)], -1)
 
     def embed(self, frames: Tensor) -> Tensor:
-        """Codes int64 `[B, F, tokens_per_frame]` -> latents with their sounds `[B, F * 4, output_size]`."""
+        """Codes int64 `[B, F, 7]` -> latents with their sounds `[B, F * 4, output_size]`."""
         total: Tensor | None = None
         finest = unpack_codes(frames, self.spec)[-1]
         for level, codes in enumerate(unpack_codes(frames, self.spec)):
@@ -70,14 +71,18 @@ class Codebooks(nn.Module):
             total = part if total is None else total + part
         assert total is not None
         # codes past the last sound are never trained on; sampling may still draw one
-        return self.with_phones(total, finest.div(VARIANTS, rounding_mode="floor").clamp(max=NUM_PHONES - 1))
+        return self.with_phones(
+            total, finest.div(VARIANTS, rounding_mode="floor").clamp(max=NUM_PHONES - 1)
+        )
 
-    def quantize(self, latents: Tensor, phones: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Nearest codes of `[B, T, latent_size]`, level by level; the finest among those of the sound `[B, T]`.
+    def quantize(
+        self, latents: Tensor, phones: Tensor
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Nearest codes of `[B, T, D]`, level by level; the finest within the sound `[B, T]`.
 
         Returns:
-            Per level: codes `[B, T / stride]`, the pooled residuals that they stand for `[B, T / stride, D]`, and the
-            quantised vectors repeated to `[B, T, D]`. Carries no gradient.
+            Per level: codes `[B, T / stride]`, the pooled residuals that they stand for `[B, T /
+            stride, D]`, and the quantised vectors repeated to `[B, T, D]`. Carries no gradient.
         """
         residual = latents.detach()
         codes, pooled, parts = [], [], []

@@ -1,6 +1,7 @@
-"""A causal source-filter synthesiser: band-limited pulse train and noise, each through a minimum-phase filter per hop.
+"""A causal source-filter synthesiser: pulses and noise, filtered anew at every hop.
 
-Knows envelopes and pitch; nothing of codes. Output is complete as soon as its hop's parameters are known: no look-ahead.
+Knows envelopes and pitch; nothing of codes. Output is complete as soon as its hop's parameters are
+known: no look-ahead.
 """
 
 import math
@@ -25,7 +26,7 @@ _NOISE_SEED = 20261130
 
 
 def _minimum_phase_matrix() -> np.ndarray:
-    """Log amplitude per bin to the phase of the minimum-phase filter that has it, `[513, 513]` (cepstral folding)."""
+    """Log amplitudes to the minimum phase that belongs to them, `[513, 513]` (cepstral folding)."""
     bins = FFT_SIZE // 2 + 1
     cepstrum = np.fft.irfft(np.eye(bins), FFT_SIZE, axis=1)
     fold = np.zeros(FFT_SIZE)
@@ -70,7 +71,8 @@ class Synthesiser(nn.Module):
             phase: Cycles at that instant, float64 `[B]`.
 
         Returns:
-            Samples of about unit power `[B, T * 128]`, and the phase at their end, float64 `[B]` in [0, 1).
+            Samples of about unit power `[B, T * 128]`, and the phase at their end, float64 `[B]`
+            in [0, 1).
         """
         batch = pitch.shape[0]
         knots = torch.cat([before[:, None], pitch], 1)
@@ -85,7 +87,7 @@ class Synthesiser(nn.Module):
         return wave * torch.sqrt(2 * hz / _NYQUIST_HZ) * 0.7, cycles[:, -1] % 1.0
 
     def noise_at(self, first_hop: Tensor, length: int) -> Tensor:
-        """White noise of the hops `first_hop` (int64 `[B]`) and the `length - 1` after, `[B, length * 128]`.
+        """White noise of `length` hops from `first_hop` (int64 `[B]`), `[B, length * 128]`.
 
         The same hop has the same noise in every stream: streamed and one-shot output agree.
         """
@@ -106,7 +108,9 @@ class Synthesiser(nn.Module):
         """
         pulse_bins = torch.fft.rfft(pulses.unfold(1, WINDOW, HOP) * self.window, FFT_SIZE)
         noise_bins = torch.fft.rfft(noise.unfold(1, WINDOW, HOP) * self.window, FFT_SIZE)
-        voice = torch.polar(torch.exp(harmonic @ self.harmonic_bins), harmonic @ self.harmonic_phase)
+        voice = torch.polar(
+            torch.exp(harmonic @ self.harmonic_bins), harmonic @ self.harmonic_phase
+        )
         breath = torch.exp(aperiodic @ self.noise_bins)
         return torch.fft.irfft(pulse_bins * voice + noise_bins * breath, FFT_SIZE)
 

@@ -13,18 +13,20 @@ _PITCH_OCTAVES = 1.6  # the pitch stays within this of the reference
 
 
 class DecoderTrunk(nn.Module):
-    """Causal convolutions at four latents a frame, then at sixteen hops a frame, and three linear heads."""
+    """Causal convolutions per latent, then per hop, and three linear heads."""
 
     def __init__(self, spec: CodecSpec) -> None:
         super().__init__()
         self.spec = spec
         self.stem = nn.Linear(spec.latent_size + PHONE_SIZE, spec.trunk_size)
         self.slow = nn.ModuleList(
-            ConvBlock(spec.trunk_size, spec.trunk_hidden_size, d, causal=True) for d in spec.trunk_dilations
+            ConvBlock(spec.trunk_size, spec.trunk_hidden_size, d, causal=True)
+            for d in spec.trunk_dilations
         )
         self.upsample = nn.Linear(spec.trunk_size, HOPS_PER_LATENT * spec.fine_size)
         self.fast = nn.ModuleList(
-            ConvBlock(spec.fine_size, spec.fine_hidden_size, d, causal=True) for d in spec.fine_dilations
+            ConvBlock(spec.fine_size, spec.fine_hidden_size, d, causal=True)
+            for d in spec.fine_dilations
         )
         self.norm = nn.RMSNorm(spec.fine_size, eps=1e-5)
         self.harmonic = nn.Linear(spec.fine_size, HARMONIC_BANDS)
@@ -37,7 +39,12 @@ class DecoderTrunk(nn.Module):
     @property
     def blocks(self) -> list[ConvBlock]:
         """Every block in the order of the contexts."""
-        return [block for group in (self.slow, self.fast) for block in group if isinstance(block, ConvBlock)]
+        return [
+            block
+            for group in (self.slow, self.fast)
+            for block in group
+            if isinstance(block, ConvBlock)
+        ]
 
     def forward(
         self, latents: Tensor, contexts: list[Tensor] | None = None
@@ -49,8 +56,8 @@ class DecoderTrunk(nn.Module):
             contexts: One `[B, rows, C]` per block from the call before; None starts from silence.
 
         Returns:
-            Log amplitudes of the harmonic `[B, 4T, 80]` and noise `[B, 4T, 40]` envelopes, pitch in octaves from the
-            reference `[B, 4T]`, and the contexts for the next call.
+            Log amplitudes of the harmonic `[B, 4T, 80]` and noise `[B, 4T, 40]` envelopes, pitch
+            in octaves from the reference `[B, 4T]`, and the contexts for the next call.
         """
         given = iter(contexts) if contexts is not None else iter(())
         kept: list[Tensor] = []

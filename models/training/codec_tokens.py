@@ -1,29 +1,28 @@
-"""Codec, stage A: encoder, codebooks and decoder trunk, trained on the teacher's parameters; then tokens are frozen.
+"""Codec, stage A: encoder, codebooks and decoder trunk; then the tokens are frozen.
 
-The trunk learns the synthesiser's parameters directly, so the decoder speaks as soon as this stage ends; stage B
-(`codec_sound`) only tunes its sound. The finest codes name the sound being made (`models.codec.phones`).
+The trunk learns the synthesiser's parameters directly, so the decoder speaks as soon as this stage
+ends; stage B (`codec_sound`) only tunes its sound. The finest codes name the sound being made
+(`models.codec.phones`).
 """
 
-import json
 import math
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from models.codec.encoder import CodecEncoder
 from models.codec.phones import NUM_PHONES, VARIANTS
 from models.codec.quantizer import Codebooks
 from models.codec.trunk import DecoderTrunk
 from models.spec import CodecSpec
-from models.training.exchange import WeightExchange
+from models.training.exchange import Worker
 from models.training.features import HopFeatures
+from models.training.progress import ProgressLog, falling
 
 _DECAY = 0.98  # of the codebooks' moving averages
+_RESTART_UNTIL = 0.75  # of the budget
 _DEAD = 0.03  # average uses a step below which a code is given a new place
 _FLOOR = 1.5e-3  # amplitude below which envelope errors are inaudible
 
@@ -36,6 +35,7 @@ class TokenStageConfig:
     crop_frames: int = 8
     learning_rate: float = 1.2e-3
     unquantized_steps: int = 250
+    stable_ratio: float = 0.35  # of the budget, before the rate falls
     exchange_steps: int = 10
     seed: int = 0
 
@@ -51,17 +51,19 @@ class TokenStage(nn.Module):
 
 
 class CodebookAverages:
-    """Exponential moving averages that move the codebooks (van den Oord et al., 2017), with dead codes moved."""
+    """Moving averages that the codebooks follow (van den Oord et al., 2017)."""
 
     def __init__(self, codebooks: Codebooks) -> None:
         self.codebooks = codebooks
         self.counts = torch.ones(codebooks.vectors.shape[:2])
-        self.sums = codebooks.vectors.clone()  # so long as nothing was counted, as if each code was used once
+        self.sums = (
+            codebooks.vectors.clone()
+        )  # so long as nothing was counted, as if each code was used once
         self._recent: list[Tensor] = []
 
     @torch.no_grad()
     def seed(self, latents: Tensor, phones: Tensor) -> None:
-        """Start every level from a few rounds of k-means on `[B, T, D]` with the sounds `[B, T]`."""
+        """Start every level from k-means on `[B, T, D]` with the sounds `[B, T]`."""
         residual = latents
         last = len(self.codebooks.strides) - 1
         for level, stride in enumerate(self.codebooks.strides):
@@ -123,7 +125,9 @@ def _k_means(rows: Tensor, table: Tensor, rounds: int = 6) -> None:
 class CropSampler:
     """Random crops of the joined corpus, aligned to frames."""
 
-    def __init__(self, data: HopFeatures, spec: CodecSpec, batch_size: int, frames: int, seed: int) -> None:
+    def __init__(
+        self, data: HopFeatures, spec: CodecSpec, batch_size: int, frames: int, seed: int
+    ) -> None:
         self.data, self.batch_size = data, batch_size
         self.hops_per_frame = spec.samples_per_frame // 128
         self.hops = frames * self.hops_per_frame
@@ -142,13 +146,12 @@ class CropSampler:
             parts = [rows[s // per : s // per + self.hops // per] for s in starts]
             return torch.from_numpy(np.stack(parts))
 
-        return (
-            crop(d.harmonic).float(), crop(d.noise).float(), crop(d.f0), crop(d.voiced), crop(d.phones, 4),
-        )  # fmt: skip
+        envelopes = crop(d.harmonic).float(), crop(d.noise).float()
+        return (*envelopes, crop(d.f0), crop(d.voiced), crop(d.phones, 4))
 
 
 def _levels(harmonic: Tensor, noise: Tensor) -> Tensor:
-    """Log of the total amplitude per harmonic band: what the ear gets, whichever branch it comes from."""
+    """Log of the total amplitude per band, whichever branch it comes from."""
     fine = noise.repeat_interleave(2, -1) * 2
     floor = torch.full_like(fine, 2 * math.log(_FLOOR))
     return 0.5 * torch.logsumexp(torch.stack([harmonic * 2, fine, floor]), 0)
@@ -156,37 +159,50 @@ def _levels(harmonic: Tensor, noise: Tensor) -> Tensor:
 
 def envelope_loss(
     predicted: tuple[Tensor, ...],
-    harmonic: Tensor,
-    noise: Tensor,
-    f0: Tensor,
-    voiced: Tensor,
+    wanted: tuple[Tensor, ...],
     spec: CodecSpec,
     weights: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Loss of the synthesiser's parameters (harmonic, noise, octaves), and its parts by name.
+    """Loss of the synthesiser's parameters, and its parts by name.
 
-    `weights` of mean one weigh the hops, `[T]`; None weighs all alike.
+    Args:
+        predicted: Harmonic and noise envelopes and pitch in octaves, as from the trunk.
+        wanted: Harmonic, noise, f0 in hertz and voicing, as the encoder takes them.
+        spec: The codec.
+        weights: Weights of mean one of the hops, `[T]`; None weighs all alike.
     """
+    harmonic, noise, f0, voiced = wanted
     weight = torch.ones(harmonic.shape[1]) if weights is None else weights
     column = weight[:, None]
-    level, wanted = _levels(predicted[0], predicted[1]), _levels(harmonic, noise)
-    total = ((level - wanted).abs() * column).mean()
-    delta = ((level[:, 1:] - level[:, :-1]) - (wanted[:, 1:] - wanted[:, :-1])).abs().mean()
-    branches = ((predicted[0] - harmonic).abs() * column).mean() + ((predicted[1] - noise).abs() * column).mean()
+    level, target = _levels(predicted[0], predicted[1]), _levels(harmonic, noise)
+    total = ((level - target).abs() * column).mean()
+    delta = ((level[:, 1:] - level[:, :-1]) - (target[:, 1:] - target[:, :-1])).abs().mean()
+    branches = ((predicted[0] - harmonic).abs() * column).mean() + (
+        (predicted[1] - noise).abs() * column
+    ).mean()
     octaves = torch.log2(f0.clamp(min=50.0) / spec.reference_hz)
     heard = voiced * weight
     pitch = ((predicted[2] - octaves).abs() * heard).sum() / (heard.sum() + 1)
     loss = total + 0.5 * delta + 0.25 * branches + 2.0 * pitch
-    return loss, {"level": total.item(), "branches": branches.item(), "semitones": pitch.item() * 12}
+    return loss, {
+        "level": total.item(),
+        "branches": branches.item(),
+        "semitones": pitch.item() * 12,
+    }
 
 
 def _forward(
-    stage: TokenStage, averages: CodebookAverages, features: tuple[Tensor, ...], config: TokenStageConfig, quantized: bool
+    stage: TokenStage,
+    averages: CodebookAverages,
+    features: tuple[Tensor, ...],
+    *,
+    is_quantized: bool,
 ) -> tuple[Tensor, dict[str, float]]:
+    """Loss of one batch and its parts by name; moves the codebooks' averages."""
     latents = stage.encoder(*features)
     spread = (latents.square().mean() - 1).abs() * 0.01
     phones = features[4]
-    if not quantized:
+    if not is_quantized:
         total, commit = latents, torch.zeros(())
     else:
         codes, pooled, parts = stage.codebooks.quantize(latents, phones)
@@ -199,68 +215,66 @@ def _forward(
         kept = sum(p * k for p, k in zip(parts, keep, strict=True))
         total = latents + (kept - latents).detach()
     predicted = stage.trunk(stage.codebooks.with_phones(total, phones))
-    loss, report = envelope_loss(predicted[:3], *features[:4], stage.codebooks.spec)
+    loss, report = envelope_loss(predicted[:3], features[:4], stage.codebooks.spec)
     report |= {"commit": commit.item(), "power": latents.square().mean().item()}
     return loss + 0.25 * commit + spread, report
+
+
+def _seed(stage: TokenStage, averages: CodebookAverages, sampler: CropSampler) -> None:
+    """Start the codebooks from what the encoder says by now."""
+    with torch.no_grad():
+        batches = [sampler.features(sampler.starts()) for _ in range(30)]
+        averages.seed(
+            torch.cat([stage.encoder(*b) for b in batches]), torch.cat([b[4] for b in batches])
+        )
 
 
 def train(
     data: HopFeatures,
     spec: CodecSpec,
     config: TokenStageConfig,
-    budget_s: float,
-    log: Path,
-    *,
+    worker: Worker,
     start: dict[str, Tensor] | None = None,
-    exchange_folder: Path | None = None,
-    worker: int = 0,
-    num_workers: int = 1,
 ) -> TokenStage:
-    """Train stage A for `budget_s` seconds; progress goes to `log` as JSON lines.
+    """Train stage A.
 
-    `start` are the weights of an earlier run to go on from; None starts from nothing. Several processes that share an
-    `exchange_folder` and start from the same weights average them as they go.
+    Args:
+        data: Teacher parameters of whole frames on end.
+        spec: The codec.
+        config: See there.
+        worker: Budget and company; workers that average must start from the same weights.
+        start: Weights of an earlier run to go on from; None starts from nothing.
     """
-    torch.manual_seed(config.seed + worker)
-    sampler = CropSampler(data, spec, config.batch_size, config.crop_frames, config.seed + 1000 * worker + 7)
+    torch.manual_seed(config.seed + worker.index)
+    seed = config.seed + 1000 * worker.index + 7
+    sampler = CropSampler(data, spec, config.batch_size, config.crop_frames, seed)
     stage = TokenStage(spec)
     if start is not None:
         stage.load_state_dict(start)
     averages = CodebookAverages(stage.codebooks)
-    exchange = None
-    if exchange_folder is not None:
-        shared = [*stage.parameters(), averages.counts, averages.sums]
-        exchange = WeightExchange(exchange_folder, worker, num_workers, shared)
-    optimizer = torch.optim.AdamW(stage.parameters(), config.learning_rate, betas=(0.9, 0.98), weight_decay=1e-3)
-    started, step, sums = time.perf_counter(), 0, {}
-    unquantized_steps = config.unquantized_steps if start is None else 0
-    with log.open("a") as lines:
-        while (done := (time.perf_counter() - started) / budget_s) < 1:
-            decay = 1.0 if done < 0.35 else 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (done - 0.35) / 0.65))
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * min(1.0, (step + 1) / 100) * decay
-            if step == unquantized_steps and start is None:
-                with torch.no_grad():
-                    batches = [sampler.features(sampler.starts()) for _ in range(30)]
-                    averages.seed(torch.cat([stage.encoder(*b) for b in batches]), torch.cat([b[4] for b in batches]))
-            loss, report = _forward(stage, averages, sampler.features(sampler.starts()), config, step >= unquantized_steps)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(stage.parameters(), 1.0)
-            optimizer.step()
-            step += 1
-            if step > unquantized_steps and step % 50 == 0 and done < 0.75 and exchange is None:
-                averages.restart_dead()
-            if exchange is not None and step % config.exchange_steps == 0:
-                exchange.average()
-                averages.apply()
-            for name, value in report.items():
-                sums[name] = sums.get(name, 0.0) + value
-            if step % 100 == 0:
-                used = [int((c > 0.05).sum()) for c in averages.counts]
-                row = {k: round(v / 100, 4) for k, v in sums.items()}
-                elapsed = time.perf_counter() - started
-                lines.write(json.dumps({"step": step, "elapsed_s": round(elapsed, 1), **row, "codes_used": used}) + "\n")
-                lines.flush()
-                sums = {}
+    exchange = worker.meet([*stage.parameters(), averages.counts, averages.sums])
+    optimizer = torch.optim.AdamW(
+        stage.parameters(), config.learning_rate, betas=(0.9, 0.98), weight_decay=1e-3
+    )
+    log = ProgressLog(worker.log)
+    quantize_from = config.unquantized_steps if start is None else 0
+    while (done := log.elapsed_s / worker.budget_s) < 1:
+        rate = min(1.0, (log.step + 1) / 100) * falling(done, config.stable_ratio)
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * rate
+        if start is None and log.step == quantize_from:
+            _seed(stage, averages, sampler)
+        features = sampler.features(sampler.starts())
+        is_quantized = log.step >= quantize_from
+        loss, report = _forward(stage, averages, features, is_quantized=is_quantized)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(stage.parameters(), 1.0)
+        optimizer.step()
+        log.add(report)
+        if exchange is not None and log.step % config.exchange_steps == 0:
+            exchange.average()
+            averages.apply()
+        elif exchange is None and is_quantized and log.step % 50 == 0 and done < _RESTART_UNTIL:
+            averages.restart_dead()
     return stage

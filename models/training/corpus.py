@@ -22,11 +22,25 @@ _UNFIT = re.compile(
     re.IGNORECASE,
 )
 _CARRIERS = (
-    "Say {} and {} again.", "The word {} is not {}.", "{} or {}, {} or {}?", "They call it {} {}.",
-    "He wrote {}, {} and {}.", "What does {} mean?", "A {} is like a {}.", "We need more {} and less {}.",
-    "Some people like {} very much.", "I think {} means {}.", "{}.", "{}, {}, {}.", "{} {}.", "First {}, then {}.",
-    "It was {} in the {} of {}.", "Neither {} nor {} came.", "{} and {}.", "How do you spell {}?",
-)  # fmt: skip
+    "Say {} and {} again.",
+    "The word {} is not {}.",
+    "{} or {}, {} or {}?",
+    "They call it {} {}.",
+    "He wrote {}, {} and {}.",
+    "What does {} mean?",
+    "A {} is like a {}.",
+    "We need more {} and less {}.",
+    "Some people like {} very much.",
+    "I think {} means {}.",
+    "{}.",
+    "{}, {}, {}.",
+    "{} {}.",
+    "First {}, then {}.",
+    "It was {} in the {} of {}.",
+    "Neither {} nor {} came.",
+    "{} and {}.",
+    "How do you spell {}?",
+)
 
 
 def _sentence(text: str) -> str | None:
@@ -84,23 +98,25 @@ def _carried(count: int, words: list[str], rng: random.Random) -> list[str]:
     return lines
 
 
-def build(wordnet: Path, sentences: int, seed: int) -> list[str]:
+def build(wordnet: Path | None, sentences: int, seed: int) -> list[str]:
     """Return `sentences` distinct lines in random order, mixed from all sources.
 
     Args:
-        wordnet: Folder with WordNet's `data.*` files.
+        wordnet: Folder with WordNet's `data.*` files; None leaves their share to the templates.
         sentences: Lines wanted; the WordNet examples are used up first to their share.
         seed: Same seed, same corpus.
     """
     rng = random.Random(seed)
-    examples = wordnet_sentences(wordnet)
-    glosses = wordnet_glosses(wordnet)
+    examples = wordnet_sentences(wordnet) if wordnet else []
+    glosses = wordnet_glosses(wordnet) if wordnet else []
     rng.shuffle(examples)
     rng.shuffle(glosses)
     shares = {"examples": 0.42, "glosses": 0.13, "templates": 0.33, "carried": 0.12}
     lines = examples[: int(sentences * shares["examples"])]
     lines += glosses[: int(sentences * shares["glosses"])]
-    lines += templates.sentences(int(sentences * shares["templates"]), rng)
+    carried = int(sentences * shares["carried"])
+    templated = int(sentences * shares["templates"]) if wordnet else sentences - carried
+    lines += templates.sentences(templated, rng)
     lines += _carried(sentences - len(lines), lexicon_words(), rng)
     lines = list(dict.fromkeys(lines))
     rng.shuffle(lines)

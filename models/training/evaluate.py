@@ -1,4 +1,4 @@
-"""How well a voice speaks: word error by whisper-base, and utterances of the wrong length, on lines it never saw."""
+"""How well a voice speaks: word error, and utterances of the wrong length."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,9 @@ from models.training.speech_data import read_shard
 from models.weights import LoadedVoice
 
 
-
 @dataclass(frozen=True)
 class Line:
-    """A line to speak: its words, its phonemes, and how long the teacher takes over it (seconds)."""
+    """A line to speak: its words, its phonemes, and how long the teacher takes over it."""
 
     text: str
     phonemes: str
@@ -42,7 +41,9 @@ class Score:
     misses: list[tuple[int, str, str]]
 
 
-def speak(voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: int) -> list[np.ndarray]:
+def speak(
+    voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: int
+) -> list[np.ndarray]:
     """Samples of each line, float32 at the codec's rate; batches of lines of similar length."""
     order = sorted(range(len(lines)), key=lambda i: lines[i].teacher_s)
     spoken: dict[int, np.ndarray] = {}
@@ -50,15 +51,23 @@ def speak(voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: in
         part = order[start : start + 16]
         prompts = [voice.tokenizer.encode(lines[i].phonemes) for i in part]
         limits = [int(lines[i].teacher_s * 1.8 / voice.spec.codec.frame_s) + 6 for i in part]
-        for i, made in zip(part, generate(voice.language_model, prompts, how, seed, limits), strict=True):
+        for i, made in zip(
+            part, generate(voice.language_model, prompts, how, seed, limits), strict=True
+        ):
             codes = made.codes[None]
             with torch.no_grad():
                 empty = codes.shape[1] == 0
-                spoken[i] = np.zeros(2400, np.float32) if empty else voice.codec_decoder.decode(codes)[0].numpy()
+                spoken[i] = (
+                    np.zeros(2400, np.float32)
+                    if empty
+                    else voice.codec_decoder.decode(codes)[0].numpy()
+                )
     return [spoken[i] for i in range(len(lines))]
 
 
-def score(voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: int, judge: Judge) -> Score:
+def score(
+    voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: int, judge: Judge
+) -> Score:
     """Speak and judge `lines`."""
     errors = words = short_errors = short_words = runaways = early = 0
     misses = []

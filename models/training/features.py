@@ -5,17 +5,19 @@ from pathlib import Path
 
 import numpy as np
 
-from models.spec import CodecSpec
 from models.codec.phones import PAUSE, phone_class
+from models.spec import CodecSpec
 from models.training.speech_data import read_shard
 from models.training.teacher import FRAME_SAMPLES, Utterance
 
 HOP_SAMPLES = 128
-# a synthesiser frame is centred two hops after the first sample it reaches; its pitch is that of four hops on
+# a synthesiser frame is centred two hops after the first sample it reaches; its pitch is that of
+# four hops on
 _ENVELOPE_CENTRE = 2 * HOP_SAMPLES
 _PITCH_CENTRE = 4 * HOP_SAMPLES
 _SILENT = -5.0  # loudest band of a pause
-# A sound is heard about four frames (50 ms) before the teacher's durations say: measured as the shift at which phonemes
+# A sound is heard about four frames (50 ms) before the teacher's durations say: measured as the
+# shift at which phonemes
 # explain most of the envelopes' variance.
 DURATION_LAG_FRAMES = 4.1
 _NAMED_AHEAD_FRAMES = 1.0  # codes name a sound a little early, for the decoder does not look ahead
@@ -63,7 +65,9 @@ def hop_features(utterance: Utterance, spec: CodecSpec) -> HopFeatures:
     pitch = (start + _PITCH_CENTRE) / FRAME_SAMPLES - 0.5
     nearest = np.rint(envelope).astype(int).clip(0, len(utterance.voiced) - 1)
     latent_samples = spec.samples_per_frame // spec.latents_per_frame
-    centre = (np.arange(hops * HOP_SAMPLES // latent_samples) + 0.5) * latent_samples / FRAME_SAMPLES
+    centre = (
+        (np.arange(hops * HOP_SAMPLES // latent_samples) + 0.5) * latent_samples / FRAME_SAMPLES
+    )
     row = centre.astype(int).clip(0, len(utterance.f0) - 1)
     loudest = np.maximum(utterance.harmonic.max(1), utterance.noise.max(1))[row]
     return HopFeatures(
@@ -83,14 +87,16 @@ def heard_ends(utterance: Utterance) -> np.ndarray:
 def _phones(utterance: Utterance, at: np.ndarray, loudest: np.ndarray) -> np.ndarray:
     """Class of the sound at each instant (teacher frames).
 
-    The spans of marks without a sound of their own belong to the sound after them (stress) or to the nearest one, or
-    are a pause where nothing is heard.
+    The spans of marks without a sound of their own belong to the sound after them (stress) or to
+    the nearest one, or are a pause where nothing is heard.
     """
     classes = [phone_class(symbol) for symbol in utterance.phonemes]
     starts = np.concatenate([[0.0], utterance.ends[:-1]])
     sounds = [i for i, c in enumerate(classes) if c is not None]
     named = np.array([classes[i] for i in sounds], np.int64)
-    begin = np.array([starts[i - 1] if i and utterance.phonemes[i - 1] in "ˈˌ" else starts[i] for i in sounds])
+    begin = np.array(
+        [starts[i - 1] if i and utterance.phonemes[i - 1] in "ˈˌ" else starts[i] for i in sounds]
+    )
     end = utterance.ends[sounds]
     distance = np.maximum(0.0, np.maximum(begin[None] - at[:, None], at[:, None] - end[None]))
     nearest = distance.argmin(1)
@@ -98,7 +104,9 @@ def _phones(utterance: Utterance, at: np.ndarray, loudest: np.ndarray) -> np.nda
     return np.where(outside & (loudest < _SILENT), PAUSE, named[nearest])
 
 
-def load_corpus(paths: list[Path], spec: CodecSpec, *, with_samples: bool) -> tuple[HopFeatures, np.ndarray]:
+def load_corpus(
+    paths: list[Path], spec: CodecSpec, *, with_samples: bool
+) -> tuple[HopFeatures, np.ndarray]:
     """All utterances of `paths` on end, and their samples (int16, empty where not asked for)."""
     parts: list[HopFeatures] = []
     waves: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""Batched sampling from the language model with a plain dense cache: for judging checkpoints, not for serving."""
+"""Batched sampling with a plain dense cache: for judging checkpoints, not for serving."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,9 @@ class _DenseCache:
         scores = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
         columns = torch.arange(k.shape[2])
         row = torch.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None]
-        hidden = (columns > row)[None] | ((columns < self.padding[:, None])[:, None] & (columns != row)[None])
+        hidden = (columns > row)[None] | (
+            (columns < self.padding[:, None])[:, None] & (columns != row)[None]
+        )
         weights = scores.masked_fill(hidden[:, None], float("-inf")).softmax(-1)
         return (weights @ v).transpose(1, 2)
 
@@ -61,7 +63,11 @@ def sample(logits: Tensor, how: SamplingDefaults, generator: torch.Generator) ->
 
 @torch.no_grad()
 def generate(
-    model: LanguageModel, prompts: list[list[int]], how: SamplingDefaults, seed: int, max_frames: list[int]
+    model: LanguageModel,
+    prompts: list[list[int]],
+    how: SamplingDefaults,
+    seed: int,
+    max_frames: list[int],
 ) -> list[Generated]:
     """Speak each prompt (phoneme ids, without the marks around them) up to its `max_frames`."""
     spec, batch = model.spec, len(prompts)
@@ -94,5 +100,6 @@ def generate(
         hidden = model((first + code)[:, None], positions[:, -1:] + 1 + step, cache)[:, -1]
     spoken = torch.stack(codes, 1).view(batch, -1, spec.tokens_per_frame)
     return [
-        Generated(spoken[i, : int(n if n >= 0 else limit[i])], bool(0 <= n <= limit[i])) for i, n in enumerate(frames)
+        Generated(spoken[i, : int(n if n >= 0 else limit[i])], bool(0 <= n <= limit[i]))
+        for i, n in enumerate(frames)
     ]

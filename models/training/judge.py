@@ -9,13 +9,21 @@ from faster_whisper import WhisperModel
 from num2words import num2words
 from scipy.signal import resample_poly
 
-_SPELLINGS = {"okay": "ok", "grey": "gray", "theatre": "theater", "colour": "color", "neighbour": "neighbor"}
+_SPELLINGS = {
+    "okay": "ok",
+    "grey": "gray",
+    "theatre": "theater",
+    "colour": "color",
+    "neighbour": "neighbor",
+}
 _UNITS = (("%", " percent"), ("°", " degrees"), ("&", " and "))
 
 
 def _number(match: re.Match[str]) -> str:
     digits = match.group().replace(",", "")
-    return " " + num2words(int(digits)).replace("-", " ").replace(",", "").replace(" and ", " ") + " "
+    return (
+        " " + num2words(int(digits)).replace("-", " ").replace(",", "").replace(" and ", " ") + " "
+    )
 
 
 def normalize(text: str) -> str:
@@ -25,7 +33,11 @@ def normalize(text: str) -> str:
     text = re.sub(r"(\d):(\d\d)\b", r"\1 \2", text)
     for sign, word in _UNITS:
         text = text.replace(sign, word)
-    text = re.sub(r"(\d+)(st|nd|rd|th)\b", lambda m: num2words(int(m[1]), to="ordinal").replace("-", " "), text)
+    text = re.sub(
+        r"(\d+)(st|nd|rd|th)\b",
+        lambda m: num2words(int(m[1]), to="ordinal").replace("-", " "),
+        text,
+    )
     text = re.sub(r"\d[\d,]*", _number, text)
     text = re.sub(r"[^a-z' ]", " ", text.replace("’", "'"))
     words = [_SPELLINGS.get(w.strip("'"), w.strip("'")) for w in text.split()]
@@ -36,12 +48,16 @@ class Judge:
     """whisper-base on one thread."""
 
     def __init__(self, model: Path, threads: int = 1) -> None:
-        self.whisper = WhisperModel(str(model), device="cpu", compute_type="int8", cpu_threads=threads)
+        self.whisper = WhisperModel(
+            str(model), device="cpu", compute_type="int8", cpu_threads=threads
+        )
 
     def hear(self, samples: np.ndarray) -> str:
         """What is said in 24 kHz samples, as words."""
         audio = resample_poly(samples, 2, 3).astype(np.float32)
-        segments, _ = self.whisper.transcribe(audio, language="en", beam_size=1, condition_on_previous_text=False)
+        segments, _ = self.whisper.transcribe(
+            audio, language="en", beam_size=1, condition_on_previous_text=False
+        )
         return " ".join(s.text for s in segments)
 
 

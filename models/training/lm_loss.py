@@ -1,4 +1,4 @@
-"""The language model's training forward pass: dense attention that two heads are guided through, loss over legal codes."""
+"""The language model's training pass: guided dense attention, loss over legal codes."""
 
 import math
 from dataclasses import dataclass
@@ -58,13 +58,15 @@ def corrupt(inputs: Tensor, spec: ModelSpec, ratio: float) -> Tensor:
 class GuidedAttention:
     """Dense causal attention that remembers query and key of one head in the guided layers."""
 
-    def __init__(self, guided_layers: tuple[int, ...], length: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, guided_layers: tuple[int, ...], length: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
         self.guided_layers = guided_layers
         self.kept: list[tuple[Tensor, Tensor]] = []
         self.mask = torch.full((length, length), -1e4, dtype=dtype, device=device).triu(1)
 
     def __call__(self, layer_index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """q `[B, T, H, D]`, k and v `[B, T, G, D]` -> `[B, T, H, D]`."""
+        """Q `[B, T, H, D]`, k and v `[B, T, G, D]` -> `[B, T, H, D]`."""
         batch, length, heads, size = q.shape
         groups = k.shape[2]
         if layer_index in self.guided_layers:
@@ -80,7 +82,7 @@ class GuidedAttention:
         return out.permute(0, 3, 1, 2, 4).reshape(batch, length, heads, size)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Mean negative log weight on the phoneme being said, and the share that looks within one of it."""
+        """Mean -log weight on the phoneme being said, and the share that looks within one of it."""
         losses, hits = [], []
         for q, k in self.kept:
             scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5 + self.mask
@@ -91,7 +93,7 @@ class GuidedAttention:
 
 
 def position_losses(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy at each frame position over its legal codes, `[7]`; hidden `[S, hidden]`, targets `[S]`."""
+    """Cross-entropy per frame position, `[7]`; hidden `[S, hidden]`, targets `[S]`."""
     spec = model.spec
     is_end = targets == spec.end_of_speech_id
     code = targets - spec.audio_base_id
@@ -111,9 +113,14 @@ def position_losses(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Te
 
 
 def batch_loss(
-    model: LanguageModel, batch: Batch, *, corruption: float, guide_weight: float, guided_layers: tuple[int, ...]
+    model: LanguageModel,
+    batch: Batch,
+    *,
+    corruption: float,
+    guide_weight: float,
+    guided_layers: tuple[int, ...],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss to minimise, cross-entropy per frame position `[7]`, and share of aligned guided attention."""
+    """Loss, cross-entropy per frame position `[7]`, and share of aligned guided attention."""
     inputs, targets = batch.ids[:, :-1], batch.ids[:, 1:].flatten()[batch.rows]
     if corruption:
         inputs = corrupt(inputs, model.spec, corruption)

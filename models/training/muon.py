@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrix updates are orthogonalised by a Newton-Schulz iteration (Jordan et al., 2024).
+"""Muon: momentum with orthogonalised matrix updates (Jordan et al., 2024).
 
 In float32: torch's own runs the iteration in bfloat16, which is slow on a CPU without it.
 """
@@ -12,7 +12,7 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Map `[N, rows, columns]` to matrices with the same singular vectors and singular values near one."""
+    """Map `[N, rows, columns]` to the same singular vectors with singular values near one."""
     a, b, c = _COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-1, -2) if tall else matrices
@@ -27,9 +27,16 @@ class Muon(torch.optim.Optimizer):
     """For the matrices of the hidden layers; everything else belongs to AdamW."""
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0, steps: int = 5
+        self,
+        params: Iterable[Tensor],
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        steps: int = 5,
     ) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps})
+        super().__init__(
+            params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps}
+        )
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]

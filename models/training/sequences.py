@@ -1,7 +1,8 @@
-"""Token sequences for the language model: single utterances, cut utterances and chains of them, in batches by length.
+"""Token sequences for the language model: utterances, cut utterances and chains of them.
 
-A sequence is what the engine will build for one request: for every segment its phonemes, then its frames and an end of
-speech. A chain holds several segments, so that a later segment learns to go on in the voice of the earlier ones.
+A sequence is what the engine will build for one request: for every segment its phonemes, then its
+frames and an end of speech. A chain holds several segments, so that a later segment learns to go
+on in the voice of the earlier ones.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.spec import CodecSpec, ModelSpec
+from models.spec import ModelSpec
 
 CLAUSE_MARKS = frozenset(",;:—…")
 # centre of each code of a frame, in quarters of a frame
@@ -36,7 +37,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Sequence:
-    """Token ids `[T]`, and for each position the index of the phoneme that is being said next (-1: not speech)."""
+    """Token ids `[T]`, and per position that of the phoneme said next (-1: not speech)."""
 
     ids: np.ndarray
     said: np.ndarray
@@ -65,14 +66,19 @@ def load_spoken(path: Path) -> list[Spoken]:
         part = slice(p, p + num_phonemes)
         symbols = data["symbols"][part].tobytes().decode("utf-32-le")
         spoken.append(
-            Spoken(data["phonemes"][part], symbols, data["ends"][part], data["codes"][f : f + num_frames])
+            Spoken(
+                data["phonemes"][part],
+                symbols,
+                data["ends"][part],
+                data["codes"][f : f + num_frames],
+            )
         )
         p, f = p + num_phonemes, f + num_frames
     return spoken
 
 
 def split(spoken: Spoken, at: int) -> tuple[Spoken, Spoken] | None:
-    """Cut behind symbol `at` on the nearest frame boundary; None where a side would be too short."""
+    """Cut behind symbol `at` on a frame boundary; None where a side would be too short."""
     after = at + 1
     while after < len(spoken.symbols) and spoken.symbols[after] == " ":
         after += 1
@@ -84,20 +90,32 @@ def split(spoken: Spoken, at: int) -> tuple[Spoken, Spoken] | None:
         return None
     last = at if spoken.symbols[at] == " " else at + 1
     return (
-        Spoken(spoken.phonemes[:last], spoken.symbols[:last], spoken.ends[:last].clip(max=frame), spoken.codes[:frame]),
         Spoken(
-            spoken.phonemes[after:], spoken.symbols[after:], (spoken.ends[after:] - frame).clip(min=0), spoken.codes[frame:]
+            spoken.phonemes[:last],
+            spoken.symbols[:last],
+            spoken.ends[:last].clip(max=frame),
+            spoken.codes[:frame],
+        ),
+        Spoken(
+            spoken.phonemes[after:],
+            spoken.symbols[after:],
+            (spoken.ends[after:] - frame).clip(min=0),
+            spoken.codes[frame:],
         ),
     )
 
 
 def random_cut(spoken: Spoken, rng: np.random.Generator, word_ratio: float) -> tuple[Spoken, ...]:
-    """Cut at a random clause mark, or with probability `word_ratio` between words; uncut where there is no place."""
+    """Cut at a random clause mark, or sometimes between words; uncut where there is no place."""
     marks = [i for i, c in enumerate(spoken.symbols[:-1]) if c in CLAUSE_MARKS]
     if rng.random() < word_ratio or not marks:
         if rng.random() < 0.5:
             return (spoken,)
-        marks = [i for i, c in enumerate(spoken.symbols) if c == " " and 12 < i < len(spoken.symbols) - 12]
+        marks = [
+            i
+            for i, c in enumerate(spoken.symbols)
+            if c == " " and 12 < i < len(spoken.symbols) - 12
+        ]
     if not marks:
         return (spoken,)
     return split(spoken, int(rng.choice(marks))) or (spoken,)
@@ -126,7 +144,7 @@ class MixConfig:
     """How utterances become sequences."""
 
     cut_ratio: float = 0.3  # of utterances, cut in two
-    word_cut_ratio: float = 0.12  # of the cuts, between words rather than at a clause mark
+    word_cut_ratio: float = 0.25  # of the cuts, between words rather than at a clause mark
     chain_ratio: float = 0.2  # of sequences, several utterances in a row
     longest_chain: int = 4
 
@@ -147,7 +165,9 @@ class SequenceMixer:
         order = rng.permutation(len(self.spoken))[:count]
         pool, i = [], 0
         while i < len(order):
-            take = int(rng.integers(2, mix.longest_chain + 1)) if rng.random() < mix.chain_ratio else 1
+            take = (
+                int(rng.integers(2, mix.longest_chain + 1)) if rng.random() < mix.chain_ratio else 1
+            )
             segments: list[Spoken] = []
             for j in order[i : i + take]:
                 whole = self.spoken[j]
@@ -160,7 +180,7 @@ class SequenceMixer:
         return pool
 
     def batches(self) -> Iterator[list[Sequence]]:
-        """Yield lists of sequences of similar length, forever; `max_length` may be changed between them."""
+        """Yield sequences of similar length, forever; `max_length` may change between them."""
         while True:
             pool = sorted(self.pool(), key=lambda s: len(s.ids))
             batches: list[list[Sequence]] = [[]]

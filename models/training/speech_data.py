@@ -1,4 +1,4 @@
-"""Shards of teacher speech on disk: written by one process, read by the codec stages and the tokeniser."""
+"""Shards of teacher speech on disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +54,11 @@ def read_shard(path: Path) -> Iterator[Utterance]:
             r.text, r.phonemes, ends, data["harmonic"][part], data["noise"][part],
             data["f0"][part], data["voiced"][part], samples,
         )  # fmt: skip
-        frame, sample, phoneme = frame + r.num_frames, sample + r.num_samples, phoneme + len(r.phonemes)
+        frame, sample, phoneme = (
+            frame + r.num_frames,
+            sample + r.num_samples,
+            phoneme + len(r.phonemes),
+        )
 
 
 def shards(folder: Path) -> list[Path]:

@@ -1,11 +1,13 @@
 """Speech of the teacher (hibari, Apache-2.0) as what its network says, not as a waveform.
 
-hibari predicts, per 12.5 ms frame, a harmonic spectrum, an aperiodic spectrum and f0, and renders them with a random
-phase. The codec learns from these noise-free *parameters* (band envelopes and f0): they are a function of the phonemes,
-so the speech tokens made from them are predictable by a language model, where tokens made from the waveform would
-also carry the noise. The waveform is kept for a part of the data, to tune the decoder's sound.
+hibari predicts, per 12.5 ms frame, a harmonic spectrum, an aperiodic spectrum and f0, and renders
+them with a random phase. The codec learns from these noise-free *parameters* (band envelopes and
+f0): they are a function of the phonemes, so the speech tokens made from them are predictable by a
+language model, where tokens made from the waveform would also carry the noise. The waveform is
+kept for a part of the data, to tune the decoder's sound.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +36,8 @@ class Utterance:
         text: The line it was read from.
         phonemes: What was spoken, in the teacher's alphabet.
         ends: End of each phoneme in teacher frames from the utterance's start, `[len(phonemes)]`.
-        harmonic: Log amplitude of the harmonic envelope relative to a unit-power pulse train, `[T, 80]`.
+        harmonic: Log amplitude of the harmonic envelope relative to a unit-power pulse train, `[T,
+            80]`.
         noise: Log amplitude of the aperiodic envelope relative to unit white noise, `[T, 40]`.
         f0: Hertz, interpolated through unvoiced frames, `[T]`.
         voiced: `[T]` bool.
@@ -52,7 +55,7 @@ class Utterance:
 
 
 def pooling_matrix(num_bands: int, num_bins: int = 601) -> np.ndarray:
-    """Triangular averages of spectrum bins around each band node, rows summing to one, `[bands, bins]`."""
+    """Triangular averages of bins around each band, rows summing to one, `[bands, bins]`."""
     position = band_positions(num_bands, num_bins)
     weight = np.maximum(0.0, 1.0 - np.abs(position[None] - np.arange(num_bands)[:, None]))
     for band in range(num_bands):
@@ -62,13 +65,17 @@ def pooling_matrix(num_bands: int, num_bins: int = 601) -> np.ndarray:
 
 
 def with_durations(folder: Path) -> Path:
-    """Write the teacher's ONNX file with its phoneme durations as one more output; return the path."""
+    """Write the teacher's ONNX file with phoneme durations as one more output."""
     path = folder / "teacher.onnx"
     if not path.exists():
         model = onnx.load(str(Path(ASSETS) / "hibari.onnx"))
-        durations = onnx.helper.make_tensor_value_info("/Round_output_0", onnx.TensorProto.FLOAT, None)
+        durations = onnx.helper.make_tensor_value_info(
+            "/Round_output_0", onnx.TensorProto.FLOAT, None
+        )
         model.graph.output.append(durations)
-        onnx.save(model, str(path))
+        part = path.with_suffix(f".{os.getpid()}.part")
+        onnx.save(model, str(part))
+        part.replace(path)  # several workers may write it
     return path
 
 
@@ -90,14 +97,16 @@ class Teacher:
         return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
     def phonemize(self, text: str) -> list[str]:
-        """Phoneme strings of `text`, one per sentence, without symbols that the voice does not know."""
+        """Phoneme strings of `text`, one per sentence, in symbols that the voice knows."""
         known = self.hibari.vocab
         return ["".join(c for c in p if c in known) for p in self.hibari.phonemize(text)]
 
     def speak(self, text: str, phonemes: str, seed: int, *, with_samples: bool) -> Utterance | None:
         """Speak one phoneme string; None where nothing audible came out."""
         ids = np.array([self.hibari.ids(phonemes)], np.int64)
-        outputs = self.hibari.sess.run(None, {"ids": ids, "speed": np.array([self.speed], np.float32)})
+        outputs = self.hibari.sess.run(
+            None, {"ids": ids, "speed": np.array([self.speed], np.float32)}
+        )
         lh, th, ln, lr, phi, f0 = (x[0] for x in outputs[:6])
         durations = np.asarray(outputs[6]).ravel() * DURATION_FRAMES
         voiced = f0 > _VOICED_HZ
@@ -109,7 +118,8 @@ class Teacher:
             return None
         index = np.arange(len(f0))
         smooth = np.interp(index, index[voiced], f0[voiced]).astype(np.float32)
-        # hibari scales its pulse spectra by window / 300; the codec's source has unit power over 0-12 kHz
+        # hibari scales its pulse spectra by window / 300; the codec's source has unit power over
+        # 0-12 kHz
         harmonic = self._harmonic @ lh - np.log(300.0) - np.log(0.7 * np.sqrt(2 * smooth / 12000))
         harmonic[:, ~voiced] = FLOOR
         noise = 0.5 * np.log(self._noise @ noise_power + 1e-12) - 0.5 * np.log(1800.0)

@@ -4,6 +4,7 @@ A template is a line of text with `{slot}` marks; `fill` expands them recursivel
 Nothing here is taken from a published text. The module knows nothing about speech.
 """
 
+# ruff: noqa: E501  a template or list of words is one line
 import random
 import re
 

@@ -1,4 +1,4 @@
-"""The Llama-architecture decoder against a plain rendering of its formulas, and its head over parts of the vocabulary."""
+"""The language model against a plain rendering of its formulas."""
 
 import pytest
 import torch
@@ -41,7 +41,10 @@ def reference(model: LanguageModel, ids: torch.Tensor) -> torch.Tensor:
             for head in range(spec.num_heads):
                 group = head * spec.num_kv_heads // spec.num_heads
                 scores = torch.stack(
-                    [turn(q[t, head], t) @ turn(k[s, group], s) / spec.head_dim**0.5 for s in range(t + 1)]
+                    [
+                        turn(q[t, head], t) @ turn(k[s, group], s) / spec.head_dim**0.5
+                        for s in range(t + 1)
+                    ]
                 )
                 mixed[t, head] = scores.softmax(0) @ v[: t + 1, group]
         x = x + mixed.flatten(1) @ weights[at + "self_attn.o_proj.weight"].T
@@ -83,10 +86,11 @@ def test_the_head_of_a_range_is_that_part_of_the_whole(tie: bool) -> None:
     hidden = torch.randn(2, 3, model.spec.hidden_size)
     whole = model.head(hidden, 0, model.spec.vocab_size)
     first, last = model.spec.code_block(4)
-    torch.testing.assert_close(model.head(hidden, first, last), whole[..., first:last], rtol=0, atol=TOLERANCE)
+    torch.testing.assert_close(
+        model.head(hidden, first, last), whole[..., first:last], rtol=0, atol=TOLERANCE
+    )
     assert ("lm_head.weight" in model.state_dict()) is not tie
 
 
 def test_norm_keeps_the_dtype() -> None:
     assert RMSNorm(4, 1e-5)(torch.ones(2, 4)).dtype == torch.float32
-

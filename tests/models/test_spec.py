@@ -1,5 +1,6 @@
 """The numbers of a voice: derived facts, and what a broken voice.json answers."""
 
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,9 @@ from models.spec import CodecSpec, ModelSpec, VoiceSpec, read_voice_spec, write_
 
 def model_spec(**changes: object) -> ModelSpec:
     fields: dict[str, object] = {
-        "num_layers": 2, "hidden_size": 16, "num_heads": 2, "num_kv_heads": 1, "head_dim": 8, "ffn_size": 24,
-        "vocab_size": 30 + 7 * 8, "text_start_id": 20, "text_end_id": 21, "end_of_speech_id": 22,
+        "num_layers": 2, "hidden_size": 16, "num_heads": 2, "num_kv_heads": 1, "head_dim": 8,
+        "ffn_size": 24, "vocab_size": 30 + 7 * 8, "text_start_id": 20, "text_end_id": 21, "end_of_speech_id": 22,
+
         "audio_base_id": 23, "codebook_size": 8, "max_positions": 128,
     }  # fmt: skip
     return msgspec.convert(fields | changes, ModelSpec)
@@ -19,8 +21,8 @@ def model_spec(**changes: object) -> ModelSpec:
 
 def voice_spec() -> VoiceSpec:
     return VoiceSpec(
-        name="tiny", language="en-US", licence="Apache-2.0", description="A test.", model=model_spec(),
-        codec=CodecSpec(codebook_size=8), symbols="ab ",
+        name="tiny", language="en-US", licence="Apache-2.0", description="A test.",
+        model=model_spec(), codec=CodecSpec(codebook_size=8), symbols="ab ",
     )  # fmt: skip
 
 
@@ -36,7 +38,7 @@ def test_code_blocks_follow_each_other_without_gaps() -> None:
     spec = model_spec()
     blocks = [spec.code_block(p) for p in range(spec.tokens_per_frame)]
     assert blocks[0][0] == spec.audio_base_id
-    assert all(a[1] == b[0] for a, b in zip(blocks, blocks[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(blocks))
     assert all(last - first == spec.codebook_size for first, last in blocks)
 
 

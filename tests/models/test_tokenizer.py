@@ -1,5 +1,7 @@
 """Phoneme strings to ids."""
 
+# ruff: noqa: RUF001  phonetic symbols
+
 import pytest
 
 from models.tokenizer import PAD_ID, PHONEME_SYMBOLS, PhonemeTokenizer, UnknownSymbolError

@@ -1,4 +1,4 @@
-"""Voice folders: what was saved comes back, and a file that does not fit says so with both names."""
+"""Voice folders: what was saved comes back, and a file that does not fit says how."""
 
 from pathlib import Path
 
@@ -9,7 +9,13 @@ from safetensors.torch import load_file, save_file
 from models.codec.decoder import CodecDecoder
 from models.language_model import LanguageModel
 from models.spec import write_voice_spec
-from models.weights import CODEC_DECODER_FILE, LANGUAGE_MODEL_FILE, WeightsError, load_voice, save_weights
+from models.weights import (
+    CODEC_DECODER_FILE,
+    LANGUAGE_MODEL_FILE,
+    WeightsError,
+    load_voice,
+    save_weights,
+)
 from tests.models.test_spec import voice_spec
 
 
@@ -48,13 +54,23 @@ def test_a_missing_file_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "tensor", "said"),
     [
-        ("model.norm.weight", torch.ones(5), r"model\.norm\.weight has shape \(5,\), the spec wants \(16,\)"),
-        ("model.norm.weight", torch.ones(16, dtype=torch.int64), r"model\.norm\.weight has dtype torch\.int64"),
+        (
+            "model.norm.weight",
+            torch.ones(5),
+            r"model\.norm\.weight has shape \(5,\), the spec wants \(16,\)",
+        ),
+        (
+            "model.norm.weight",
+            torch.ones(16, dtype=torch.int64),
+            r"model\.norm\.weight has dtype torch\.int64",
+        ),
         ("model.norm.bias", torch.ones(16), r"unknown tensors \['model\.norm\.bias'\]"),
         ("model.norm.weight", None, r"missing tensors \['model\.norm\.weight'\]"),
     ],
 )
-def test_a_file_that_does_not_fit_says_how(folder: Path, name: str, tensor: torch.Tensor | None, said: str) -> None:
+def test_a_file_that_does_not_fit_says_how(
+    folder: Path, name: str, tensor: torch.Tensor | None, said: str
+) -> None:
     tensors = load_file(folder / LANGUAGE_MODEL_FILE)
     if tensor is None:
         del tensors[name]

@@ -1,4 +1,4 @@
-"""The codec's decoder: streamed output is the one-shot output, and streams do not touch each other."""
+"""The codec's decoder: streamed is one-shot, and streams do not touch each other."""
 
 import pytest
 import torch
@@ -8,9 +8,15 @@ from models.codec.quantizer import pack_codes, unpack_codes
 from models.spec import CodecSpec
 
 SPEC = CodecSpec(
-    trunk_size=32, trunk_hidden_size=48, trunk_dilations=(1, 2), fine_size=24, fine_hidden_size=32, fine_dilations=(1, 4)
+    trunk_size=32,
+    trunk_hidden_size=48,
+    trunk_dilations=(1, 2),
+    fine_size=24,
+    fine_hidden_size=32,
+    fine_dilations=(1, 4),
 )
-# the matrix products of a chunk of another length round differently in float32; an int16 step is 3e-5
+# the matrix products of a chunk of another length round differently in float32; an int16 step is
+# 3e-5
 TOLERANCE = 1.5e-5
 
 
@@ -26,7 +32,9 @@ def decoder() -> CodecDecoder:
 
 def random_codes(batch: int, frames: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, SPEC.codebook_size, (batch, frames, SPEC.tokens_per_frame), generator=generator)
+    return torch.randint(
+        0, SPEC.codebook_size, (batch, frames, SPEC.tokens_per_frame), generator=generator
+    )
 
 
 @pytest.mark.parametrize("chunks", [(1,) * 9, (9,), (2, 3, 4), (4, 1, 4), (8, 1), (1, 8)])
@@ -47,7 +55,9 @@ def test_a_stream_sounds_the_same_in_any_company(decoder: CodecDecoder) -> None:
     codes = random_codes(5, 4)
     together = decoder.decode(codes)
     for row in range(5):
-        torch.testing.assert_close(decoder.decode(codes[row : row + 1])[0], together[row], rtol=0, atol=TOLERANCE)
+        torch.testing.assert_close(
+            decoder.decode(codes[row : row + 1])[0], together[row], rtol=0, atol=TOLERANCE
+        )
 
 
 def test_noise_depends_on_the_offset_alone(decoder: CodecDecoder) -> None:

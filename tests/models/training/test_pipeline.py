@@ -1,0 +1,81 @@
+"""Every stage of the pipeline on a tiny budget, from text to a voice that loads."""
+
+# ruff: noqa: RUF001  phonetic symbols
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.weights import load_voice
+
+pytest.importorskip("hibari")
+
+CONFIG = """
+workers = 2
+shares = [0.4, 0.4, 0.2]
+[corpus]
+sentences = 60
+[speech]
+shard_lines = 30
+[codec]
+trunk_size = 32
+trunk_hidden_size = 32
+trunk_dilations = [1]
+fine_size = 16
+fine_hidden_size = 16
+fine_dilations = [1]
+[tokens]
+batch_size = 2
+crop_frames = 4
+unquantized_steps = 3
+[sound]
+batch_size = 2
+crop_frames = 4
+[network]
+num_layers = 2
+hidden_size = 32
+num_heads = 2
+num_kv_heads = 1
+head_dim = 16
+ffn_size = 48
+[language]
+guided_layers = [0]
+checkpoint_s = 1.0
+exchange_steps = 2
+"""
+
+
+@pytest.mark.slow
+def test_one_command_makes_a_voice_that_speaks(tmp_path: Path) -> None:
+    config = tmp_path / "tiny.toml"
+    config.write_text(CONFIG)
+    run = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "models.training",
+        "all",
+        "--run",
+        str(run),
+        "--config",
+        str(config),
+    ]
+    made = subprocess.run(
+        [*command, "--budget-minutes", "0.25"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr[-2000:]
+    assert (run / "plots" / "codec.png").stat().st_size > 1000
+    voice = load_voice(run / "voice")
+    codes = torch.zeros(1, 2, voice.spec.codec.tokens_per_frame, dtype=torch.int64)
+    samples = voice.codec_decoder.decode(codes)
+    assert samples.shape == (1, 2 * voice.spec.codec.samples_per_frame)
+    assert bool(samples.isfinite().all())
+    ids = torch.tensor([voice.spec.model.text_start_id, *voice.tokenizer.encode("həlˈO.")])
+    assert bool(voice.language_model.head_weight[ids].isfinite().all())
