@@ -134,7 +134,11 @@ class Recogniser:
     def __call__(self, path: Path) -> str:
         """What is said in the file; every file is heard afresh."""
         segments, _ = self._model.transcribe(
-            str(path), language="en", beam_size=5, condition_on_previous_text=False
+            str(path),
+            language="en",
+            beam_size=5,
+            temperature=0.0,  # no random second attempts: the same audio is always heard the same
+            condition_on_previous_text=False,
         )
         return " ".join(segment.text.strip() for segment in segments)
 
