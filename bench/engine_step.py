@@ -1,14 +1,16 @@
-"""Cost of one engine step: the host's share with a scripted model, and the whole step with the real shape.
+"""Cost of one engine step: the host's share with a scripted model, and the whole of it.
 
     python -m bench.engine_step --streams 1,8,16,32 --context 600 --voice models/voices/default
 
-Expected on one Zen 3 core: schedule, commit and emit are a few Python objects a stream, about 5 us each, flat; filling the
-batch adds 2 us a stream and 0.1 ms; a draw reads 513 float64 and needs one exponential each, about 5 us a row and 0.2 ms.
-The matrices and attention are those of `bench.decode_step`. A frame of codec costs about 1 % of its 85 ms on one thread; a
-step completes one frame for every seven streams.
+Expected on one Zen 3 core: schedule, commit and emit make a few Python objects a stream, about 5 us
+each, flat; filling the batch adds 2 us a stream and 0.1 ms; a draw adds, divides and compares 513
+floats, about 2 us a row and 0.05 ms. The matrices and attention are those of `bench.decode_step`. A
+frame of codec is about 1 % of its 85 ms in large batches and a multiple alone, as its weights are
+read once a call; a step completes one frame for every seven streams.
 
-CPU time of the thread is shown, so that other work on the machine changes caches and memory but not the clock. A stream
-needs 82.03 tokens a second: all streams are in time while a step takes less than 12.19 ms.
+CPU time of the thread is shown, so that other work on the machine changes caches and memory but not
+the clock. A stream needs 82.03 tokens a second: all streams are in time while a step takes less
+than 12.19 ms.
 """
 
 import argparse
@@ -222,14 +224,14 @@ def report(options: argparse.Namespace) -> Iterator[str]:
         cells = " ".join(f"{cost:8.0f}" for cost in costs.values())
         host = (costs["schedule"] + costs["commit"]) / num_streams
         yield f"{num_streams:8d} streams       {cells} {host:8.1f} (schedule + commit)"
-    yield f"\nfull step, CPU ms, context {options.context}    all    model    codec  codec/frame  in time"
+    yield "\nfull step, CPU ms           all    model    codec  codec/frame"
     for num_streams in options.streams:
         total, model_ms, codec_ms, per_frame = full_costs(
             voice, num_streams, options.context, options.steps
         )
         share = total * voice.spec.codec.tokens_per_second / 1e3
         yield (
-            f"{num_streams:8d} streams                  {total:8.2f} {model_ms:8.2f} {codec_ms:8.2f} "
+            f"{num_streams:8d} streams      {total:8.2f} {model_ms:8.2f} {codec_ms:8.2f} "
             f"{per_frame:12.2f} {share:8.0%} of one core"
         )
 

@@ -3,6 +3,7 @@
 Knows how a step looks to the model, not who is in it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from models.attention import AttentionMeta
 from realtime.engine.plan import Draw, SequenceSlice, StepPlan
-from realtime.engine.sampling import SamplingRows, uniforms
+from realtime.engine.sampling import SamplingRows, noise_window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +71,8 @@ class StepBuffers:
         self._output_rows = _HostTensor(max_streams, torch.int64)
         self._position_in_frame = _HostTensor(max_streams, torch.int64)
         self._is_end_barred = _HostTensor(max_streams, torch.bool)
-        self._uniform = _HostTensor(max_streams, torch.float64)
-        self._temperature = _HostTensor(max_streams, torch.float64)
+        self._window = _HostTensor(max_streams, torch.int64)
+        self._temperature = _HostTensor(max_streams, torch.float32)
         self._context_lens = _HostTensor(max_streams, torch.int32)
         self._block_tables = _HostTensor((max_streams, max_blocks), torch.int32)
         self._known_tables: list[tuple[int, ...] | None] = [None] * max_streams
@@ -124,34 +125,46 @@ class StepBuffers:
 
     def _sampling(self, draws: list[Draw]) -> SamplingRows:
         settings = [draw.settings for draw in draws]
-        count = len(draws)
+        count, num_columns = len(draws), self._num_codes + 1
         seed = np.array([s.seed for s in settings], np.int64)
         index = np.array([draw.index for draw in draws], np.int64)
-        self._uniform.array[:count] = uniforms(seed, index)
-        self._temperature.array[:count] = [s.temperature for s in settings]
-        filtered = [row for row, s in enumerate(settings) if s.top_k or s.top_p < 1.0]
+        self._window.array[:count] = noise_window(seed, index, num_columns)
+        self._temperature.array[:count] = [s.temperature or 1.0 for s in settings]
+        is_any_greedy = any(not s.temperature for s in settings)
         has_min_p = any(s.min_p for s in settings)
+        filtered = [row for row, s in enumerate(settings) if s.top_k or s.top_p < 1.0]
         width = max((len(draw.recent_codes) for draw in draws), default=0)
-        none = self._num_codes + 1
         return SamplingRows(
-            uniform=self._send(self._uniform.tensor[:count]),
+            window=self._send(self._window.tensor[:count]),
             temperature=self._send(self._temperature.tensor[:count]),
-            min_p=self._reals([s.min_p for s in settings] if has_min_p else None),
+            noise_scale=self._reals(
+                [1.0 if s.temperature else 0.0 for s in settings] if is_any_greedy else None
+            ),
+            least=self._reals(
+                [math.log(s.min_p) if s.min_p else -math.inf for s in settings]
+                if has_min_p
+                else None
+            ),
             filtered=self._wholes(filtered or None),
             top_k=self._wholes([settings[row].top_k for row in filtered] or None),
-            top_p=self._reals([settings[row].top_p for row in filtered] or None),
+            top_p=self._reals([settings[row].top_p for row in filtered] or None, torch.float64),
             repetition_penalty=self._reals(
                 [s.repetition_penalty for s in settings] if width else None
             ),
             recent=self._wholes(
-                [[*draw.recent_codes, *[none] * (width - len(draw.recent_codes))] for draw in draws]
+                [
+                    [*draw.recent_codes, *[num_columns] * (width - len(draw.recent_codes))]
+                    for draw in draws
+                ]
                 if width
                 else None
             ),
         )
 
-    def _reals(self, values: list[float] | None) -> Tensor | None:
-        return None if values is None else self._send(torch.tensor(values, dtype=torch.float64))
+    def _reals(
+        self, values: list[float] | None, dtype: torch.dtype = torch.float32
+    ) -> Tensor | None:
+        return None if values is None else self._send(torch.tensor(values, dtype=dtype))
 
     def _wholes(self, values: list[int] | list[list[int]] | None) -> Tensor | None:
         return None if values is None else self._send(torch.tensor(values, dtype=torch.int64))

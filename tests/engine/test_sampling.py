@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from realtime.engine.sampling import SamplingRows, draw_columns, uniforms
+from realtime.engine.sampling import (
+    SamplingRows,
+    draw_columns,
+    gumbel_windows,
+    noise_window,
+    uniforms,
+)
 
 NUM_COLUMNS = 513
 
@@ -35,19 +41,28 @@ def take(sampling, index):
 def draw(logits, sampling):
     """Draw with the fields that no row uses left out, as the engine does."""
     filtered = ((sampling["top_k"] > 0) | (sampling["top_p"] < 1)).nonzero()[0]
-    tensors = {name: torch.from_numpy(a) for name, a in sampling.items() if name != "recent"}
-    has_filter, has_recent = len(filtered) > 0, sampling["recent"] is not None
+    has_filter, recent = len(filtered) > 0, sampling["recent"]
+    temperature, min_p = sampling["temperature"], sampling["min_p"]
+    is_greedy = temperature == 0
+    with np.errstate(divide="ignore"):
+        least = np.log(min_p)
+
+    def real(values):
+        return torch.from_numpy(values.astype(np.float32))
+
+    window = noise_window(sampling["seed"], sampling["draw_index"], logits.shape[1])
     return draw_columns(
         logits,
         SamplingRows(
-            uniform=torch.from_numpy(uniforms(sampling["seed"], sampling["draw_index"])),
-            temperature=tensors["temperature"],
-            min_p=tensors["min_p"] if tensors["min_p"].any() else None,
+            window=torch.from_numpy(window),
+            temperature=real(np.where(is_greedy, 1.0, temperature)),
+            noise_scale=real(1.0 - is_greedy) if is_greedy.any() else None,
+            least=real(least) if min_p.any() else None,
             filtered=torch.from_numpy(filtered) if has_filter else None,
-            top_k=tensors["top_k"][filtered] if has_filter else None,
-            top_p=tensors["top_p"][filtered] if has_filter else None,
-            repetition_penalty=tensors["repetition_penalty"] if has_recent else None,
-            recent=sampling["recent"],
+            top_k=torch.from_numpy(sampling["top_k"][filtered]) if has_filter else None,
+            top_p=torch.from_numpy(sampling["top_p"][filtered]) if has_filter else None,
+            repetition_penalty=real(sampling["repetition_penalty"]) if recent is not None else None,
+            recent=recent,
         ),
     )
 
@@ -159,3 +174,14 @@ def test_random_numbers_are_those_of_splitmix64():
         bits = scramble((state + (index + 1) * 0x9E3779B97F4A7C15) & mask) >> 11
         got = uniforms(np.array([seed]), np.array([index]))[0]
         assert got == bits * 2.0**-53
+
+
+def test_noise_is_gumbel_and_windows_stay_in_the_table():
+    windows = gumbel_windows(513, "cpu")
+    noise = windows[:: 513 * 4].double()
+    assert abs(noise.mean().item() - 0.5772) < 0.01
+    assert abs(noise.std().item() - 1.2825) < 0.01
+    starts = noise_window(np.arange(100_000), np.arange(100_000), 513)
+    assert starts.min() >= 0
+    assert starts.max() < len(windows)
+    assert np.unique(starts).size > 90_000
