@@ -1,4 +1,4 @@
-"""One torch thread, as the engine has: a second one on a busy core makes tests many times slower."""
+"""One torch thread, as the engine has: a second one on a busy core makes tests much slower."""
 
 import torch
 
