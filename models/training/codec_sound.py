@@ -86,6 +86,7 @@ def train(
         log.add(report)
         if exchange is not None and log.step % config.exchange_steps == 0:
             exchange.average()
+    log.flush()
     fitted = vectors.detach()
     del decoder.codebooks.vectors
     decoder.codebooks.register_buffer("vectors", fitted)

@@ -277,4 +277,5 @@ def train(
             averages.apply()
         elif exchange is None and is_quantized and log.step % 50 == 0 and done < _RESTART_UNTIL:
             averages.restart_dead()
+    log.flush()
     return stage

@@ -75,7 +75,7 @@ class WeightExchange:
         """Publish, then move to the mean of all fresh rows; return how many were fresh."""
         self.publish()
         now = self._now()
-        fresh = [row for row in self.rows if 0 <= now - float(row[-1]) < _STALE_S]
+        fresh = [row for row in self.rows if abs(now - float(row[-1])) < _STALE_S]
         if len(fresh) > 1:
             mean = torch.stack([row[:-1] for row in fresh]).mean(0)
             for p, part in zip(

@@ -39,7 +39,7 @@ def normalize(text: str) -> str:
         text,
     )
     text = re.sub(r"\d[\d,]*", _number, text)
-    text = re.sub(r"[^a-z' ]", " ", text.replace("’", "'"))
+    text = re.sub(r"[^a-z' ]", " ", text.replace("\u2019", "'"))
     words = [_SPELLINGS.get(w.strip("'"), w.strip("'")) for w in text.split()]
     return " ".join(w for w in words if w and w != "and")
 

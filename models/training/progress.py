@@ -20,7 +20,7 @@ class ProgressLog:
     def __init__(self, path: Path, every: int = 100) -> None:
         self.path, self.every = path, every
         self.started = time.perf_counter()
-        self.step = 0
+        self.step = self._since = 0
         self._sums: dict[str, float] = {}
 
     @property
@@ -31,12 +31,18 @@ class ProgressLog:
     def add(self, values: dict[str, float]) -> None:
         """Count one step; write a line when it is due."""
         self.step += 1
+        self._since += 1
         for name, value in values.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
-        if self.step % self.every:
+        if self._since == self.every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the means since the last line, if any."""
+        if not self._since:
             return
         row = {"step": self.step, "elapsed_s": round(self.elapsed_s, 1)}
-        row |= {name: round(total / self.every, 4) for name, total in self._sums.items()}
+        row |= {name: round(total / self._since, 4) for name, total in self._sums.items()}
         with self.path.open("a") as lines:
             lines.write(json.dumps(row) + "\n")
-        self._sums = {}
+        self._sums, self._since = {}, 0

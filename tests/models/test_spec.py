@@ -12,7 +12,8 @@ from models.spec import CodecSpec, ModelSpec, VoiceSpec, read_voice_spec, write_
 def model_spec(**changes: object) -> ModelSpec:
     fields: dict[str, object] = {
         "num_layers": 2, "hidden_size": 16, "num_heads": 2, "num_kv_heads": 1, "head_dim": 8,
-        "ffn_size": 24, "vocab_size": 30 + 7 * 8, "text_start_id": 20, "text_end_id": 21, "end_of_speech_id": 22,
+        "ffn_size": 24, "vocab_size": 30 + 7 * 8, "text_start_id": 20,
+        "text_end_id": 21, "end_of_speech_id": 22,
 
         "audio_base_id": 23, "codebook_size": 8, "max_positions": 128,
     }  # fmt: skip

@@ -64,7 +64,7 @@ def test_one_command_makes_a_voice_that_speaks(tmp_path: Path) -> None:
         str(config),
     ]
     made = subprocess.run(
-        [*command, "--budget-minutes", "0.25"],
+        [*command, "--budget-minutes", "0.2"],
         capture_output=True,
         text=True,
         timeout=240,
