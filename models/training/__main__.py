@@ -22,6 +22,7 @@ STAGES = (
     "tokens",
     "language",
     "sound",
+    "adopt",
     "export",
     "plots",
     "evaluate",
@@ -49,7 +50,9 @@ def _arguments() -> argparse.Namespace:
         "--voice", type=Path, help="voice folder to write (export, all) or to judge (evaluate)"
     )
     parser.add_argument(
-        "--from-voice", type=Path, help="start the language model from a shipped voice's weights"
+        "--from-voice",
+        type=Path,
+        help="voice folder to start the language model from, or whose codec to adopt",
     )
     parser.add_argument("--whisper", type=Path, help="whisper-base folder, for evaluate")
     parser.add_argument("--lines", type=int, default=60, help="held-out lines to judge")
@@ -127,6 +130,8 @@ def _stage(
             stages.make_corpus(run, config)
         case "export":
             stages.export_run(run, config, arguments.voice or run.folder / "voice")
+        case "adopt":
+            stages.adopt_codec(run, arguments.from_voice)
         case "plots":
             from models.training.plots import plot_run  # noqa: PLC0415  matplotlib
 

@@ -133,6 +133,13 @@ def freeze_codec(run: Run, config: PipelineConfig) -> None:
     _save(stage.state_dict(), run.frozen)
 
 
+def adopt_codec(run: Run, voice: Path) -> None:
+    """Take the codec of a voice that shipped, in place of training one."""
+    stage, decoder = export.adopt_codec(voice)
+    _save(stage.state_dict(), run.frozen)
+    _save(decoder.state_dict(), run.sound)
+
+
 def load_frozen(run: Run, codec: CodecSpec) -> codec_tokens.TokenStage:
     """The frozen codec of a run."""
     stage = codec_tokens.TokenStage(codec)
@@ -228,7 +235,8 @@ def export_run(run: Run, config: PipelineConfig, folder: Path) -> None:
     figures = json.loads(figures_path.read_text()) if figures_path.exists() else {}
     model = config.network.model_spec(config.codec)
     spec = export.default_spec(model, config.codec, config.sampling, figures)
-    export.export_voice(folder, spec, checkpoint["average"], decoder, frozen.encoder.state_dict())
+    encoding = export.encoding_half(frozen).state_dict()
+    export.export_voice(folder, spec, checkpoint["average"], decoder, encoding)
 
 
 def _save(state: dict[str, torch.Tensor], path: Path) -> None:

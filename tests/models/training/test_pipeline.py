@@ -9,9 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.weights import load_voice
-
 pytest.importorskip("hibari")
+
+from models.language_model import LanguageModel
+from models.training.codec_tokens import TokenStage
+from models.training.export import (
+    adopt_codec,
+    decoder_of,
+    encoding_half,
+    export_voice,
+    round_to_bfloat16,
+)
+from models.weights import load_voice
+from tests.models.test_spec import voice_spec
 
 CONFIG = """
 workers = 2
@@ -79,3 +89,21 @@ def test_one_command_makes_a_voice_that_speaks(tmp_path: Path) -> None:
     assert bool(samples.isfinite().all())
     ids = torch.tensor([voice.spec.model.text_start_id, *voice.tokenizer.encode("həlˈO.")])
     assert bool(voice.language_model.head_weight[ids].isfinite().all())
+
+
+def test_the_codec_of_a_voice_can_be_adopted_as_it_was_frozen(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    spec = voice_spec()
+    frozen = TokenStage(spec.codec)
+    frozen.codebooks.vectors.normal_()
+    round_to_bfloat16(frozen)
+    tuned = decoder_of(frozen)
+    tuned.codebooks.vectors.mul_(2)
+    language_model = LanguageModel(spec.model).state_dict()
+    encoding = encoding_half(frozen).state_dict()
+    export_voice(tmp_path, spec, language_model, tuned.state_dict(), encoding)
+    stage, decoder = adopt_codec(tmp_path)
+    assert torch.equal(stage.codebooks.vectors, frozen.codebooks.vectors)
+    assert torch.equal(decoder.codebooks.vectors, tuned.codebooks.vectors)
+    for name, tensor in frozen.encoder.state_dict().items():
+        assert torch.equal(stage.encoder.state_dict()[name], tensor)
