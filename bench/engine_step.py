@@ -212,7 +212,7 @@ def _renumber(frame: NewFrame, counts: dict[int, int]) -> NewFrame:
     """Frames before the measurement were not decoded: count from the first one that is."""
     index = counts.get(frame.request_id, 0)
     counts[frame.request_id] = index + 1
-    return NewFrame(frame.request_id, frame.slot, index, frame.codes, True, False)
+    return NewFrame(frame.request_id, frame.slot, index, frame.codes, 0.0, True, False)
 
 
 def report(options: argparse.Namespace) -> Iterator[str]:

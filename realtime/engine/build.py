@@ -162,6 +162,7 @@ def build_engine(
         sink = CodecThread(
             stage,
             link.send,
+            clock=clock,
             on_error=on_error,
             prepare=lambda: prepare_thread(config.engine.threads),
         )

@@ -5,6 +5,7 @@ Knows slots and their codec state. Order within a request is kept; a slot's stat
 request that it names.
 """
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from realtime.messages import Failed, Finished, FromEngine, OutputChunk, Segment
 
 _SMOOTHING = 0.1  # weight of the newest call in `decode_s`
 _FULL_SCALE = 32767.0
+_MARGIN_S = 0.3  # decode a frame this long before it is needed: codec, link and socket take time
+_FULL_BATCH = 16  # frames beyond which company makes a frame no cheaper
 _Mark = SegmentSpoken | Finished | Failed
 
 
@@ -138,12 +141,15 @@ class CodecStage:
 
 
 class CodecThread:
-    """Runs a `CodecStage` on its own thread behind a bounded queue; what piles up meanwhile is
-    decoded as one batch.
+    """Runs a `CodecStage` on its own thread behind a bounded queue.
+
+    A call reads the decoder's weights once, however many frames it decodes. So frames that no
+    listener needs yet wait for company; a frame that is needed soon, or a mark, takes all along.
 
     Args:
         stage: Used by this thread only.
         emit: Takes the messages, on this thread.
+        clock: The one of the frames' `needed_at`.
         on_error: Called on this thread when the stage or `emit` raised; nothing is decoded
             afterwards.
         capacity: Submissions that may wait; beyond them `submit` waits.
@@ -155,14 +161,17 @@ class CodecThread:
         stage: CodecStage,
         emit: Callable[[list[FromEngine]], None],
         *,
+        clock: Clock,
         on_error: Callable[[BaseException], None],
         capacity: int = 64,
         prepare: Callable[[], None] | None = None,
     ) -> None:
         self._stage = stage
         self._emit = emit
+        self._clock = clock
         self._on_error = on_error
         self._prepare = prepare
+        self._is_closing = False
         self._queue: queue.Queue[list[Output] | None] = queue.Queue(capacity)
         self._thread = threading.Thread(target=self._run, name="codec", daemon=True)
         self._thread.start()
@@ -180,26 +189,34 @@ class CodecThread:
         try:
             if self._prepare is not None:
                 self._prepare()
-            while (outputs := self._take()) is not None:
+            while outputs := self._take():
                 self._emit(self._stage.decode(outputs))
         except Exception as error:  # noqa: BLE001 - the owner ends the process
             self._on_error(error)
 
-    def _take(self) -> list[Output] | None:
-        """Everything that is queued, waiting for the first; `None` at the end."""
-        first = self._queue.get()
-        if first is None:
-            return None
-        outputs = list(first)
-        while True:
+    def _take(self) -> list[Output]:
+        """Everything that is queued once something of it is due; empty at the end."""
+        outputs: list[Output] = []
+        due_at = math.inf
+        while not self._is_closing:
             try:
-                more = self._queue.get_nowait()
+                more = self._next(None if not outputs else due_at - self._clock.now())
             except queue.Empty:
-                return outputs
+                break
             if more is None:
-                self._queue.put(None)  # after these
-                return outputs
-            outputs += more
+                self._is_closing = True
+            else:
+                outputs += more
+                due_at = min(due_at, *map(_due_at, more))
+                if len(outputs) >= _FULL_BATCH:
+                    due_at = -math.inf
+        return outputs
+
+    def _next(self, patience_s: float | None) -> list[Output] | None:
+        """The next submission, `None` at the end; `None` patience waits for it."""
+        if patience_s is None:
+            return self._queue.get()
+        return self._queue.get(block=patience_s > 0, timeout=max(patience_s, 0.0))
 
 
 class CodecInline:
@@ -238,3 +255,10 @@ def _group(outputs: Sequence[Output]) -> list[list[NewFrame] | _Mark]:
                 groups.append(run)
             run.append(output)
     return groups
+
+
+def _due_at(output: Output) -> float:
+    """When it has to be decoded or sent."""
+    if isinstance(output, NewFrame) and output.wants_audio:
+        return output.needed_at - _MARGIN_S
+    return -math.inf

@@ -126,12 +126,14 @@ class NewFrame(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         frame: Index within the request.
         codes: One code in [0, codebook_size) for each position-in-frame.
+        needed_at: When a listener who plays without a pause since the first frame needs it.
     """
 
     request_id: int
     slot: int
     frame: int
     codes: tuple[int, ...]
+    needed_at: float
     wants_audio: bool
     wants_tokens: bool
 

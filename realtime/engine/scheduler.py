@@ -371,6 +371,7 @@ class Scheduler:
                 sequence.slot,
                 sequence.num_frames - 1,
                 codes,
+                sequence.next_needed_at(now),
                 sequence.wants_audio,
                 sequence.wants_tokens,
             )

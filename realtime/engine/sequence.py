@@ -91,6 +91,7 @@ class Sequence:
         self.num_frames = 0
         self.num_tokens = 0
         self.sent_samples = 0
+        self.plays_until = 0.0
         self.was_guarded = False
         self.first_segment_at: float | None = None
         self.scheduled_at: float | None = None
@@ -185,6 +186,15 @@ class Sequence:
         self._recent.append(frame)
         self.num_frames += 1
         return frame
+
+    def next_needed_at(self, now: float) -> float:
+        """When a listener needs the frame completed now: behind all before it, or at once.
+
+        Moves `plays_until`, the end of what such a listener has, behind the frame.
+        """
+        needed_at = max(now, self.plays_until)
+        self.plays_until = needed_at + 1.0 / self._layout.frames_per_second
+        return needed_at
 
     def keep_segments(self, count: int) -> list[int]:
         """Forget all but the last `count` segments; the blocks to release, as every position

@@ -22,9 +22,11 @@ def codes_of(request_id, count):
     return torch.randint(0, NUM_CODES, (count, 7), generator=generator)
 
 
-def frame(request_id, index, *, slot=None, audio=True, tokens=False, count=40):
+def frame(request_id, index, *, slot=None, needed_at=0.0, audio=True, tokens=False, count=40):
     codes = tuple(codes_of(request_id, count)[index].tolist())
-    return NewFrame(request_id, request_id if slot is None else slot, index, codes, audio, tokens)
+    return NewFrame(
+        request_id, request_id if slot is None else slot, index, codes, needed_at, audio, tokens
+    )
 
 
 def finished(request_id, reason="end_of_speech", num_frames=0):
@@ -143,7 +145,10 @@ def test_thread_emits_what_inline_emits(decoder):
     threaded, inline = [], []
     errors = []
     thread = CodecThread(
-        CodecStage(decoder, 3, FakeClock()), threaded.extend, on_error=errors.append
+        CodecStage(decoder, 3, FakeClock()),
+        threaded.extend,
+        clock=FakeClock(),
+        on_error=errors.append,
     )
     sink = CodecInline(CodecStage(decoder, 3, FakeClock()), inline.extend)
     for part in outputs:
@@ -167,7 +172,9 @@ def test_thread_batches_what_piled_up_and_reports_its_error(decoder):
         if len(batches) == 2:
             raise RuntimeError("emit failed")
 
-    thread = CodecThread(CodecStage(decoder, 3, FakeClock()), emit, on_error=errors.append)
+    thread = CodecThread(
+        CodecStage(decoder, 3, FakeClock()), emit, clock=FakeClock(), on_error=errors.append
+    )
     thread.submit([frame(0, 0)])
     assert entered.wait(10)
     for i in range(1, 5):
@@ -177,3 +184,59 @@ def test_thread_batches_what_piled_up_and_reports_its_error(decoder):
     assert sum(m.num_frames for batch in batches for m in batch) == 5
     assert len(batches) == 2
     assert [str(error) for error in errors] == ["emit failed"]
+
+
+class SpyStage:
+    """Takes any outputs; tells when it was given some."""
+
+    def __init__(self):
+        self.calls = []
+        self.called = threading.Event()
+
+    def decode(self, outputs):
+        self.calls.append(len(outputs))
+        self.called.set()
+        return []
+
+
+@pytest.fixture
+def spy():
+    stage = SpyStage()
+    thread = CodecThread(stage, lambda _: None, clock=FakeClock(), on_error=pytest.fail)
+    yield stage, thread
+    thread.close()
+
+
+def test_frames_that_nobody_needs_yet_wait_for_company(spy):
+    stage, thread = spy
+    for i in range(3):
+        thread.submit([frame(0, i, needed_at=1000.0 + 60.0)])
+    assert not stage.called.wait(0.2)
+    thread.submit([frame(1, 0, needed_at=1000.0)])
+    assert stage.called.wait(10)
+    assert stage.calls == [4]
+
+
+def test_waiting_frames_go_with_a_mark_and_with_a_full_batch(spy):
+    stage, thread = spy
+    thread.submit([frame(0, 0, needed_at=1060.0)])
+    thread.submit([SegmentSpoken(request_id=0, index=0, end_frame=1)])
+    assert stage.called.wait(10)
+    assert stage.calls == [2]
+    stage.called.clear()
+    thread.submit([frame(0, i, needed_at=1060.0) for i in range(1, 17)])
+    assert stage.called.wait(10)
+    assert stage.calls == [2, 16]
+
+
+def test_waiting_frames_are_emitted_at_the_end(decoder):
+    messages = []
+    thread = CodecThread(
+        CodecStage(decoder, 1, FakeClock()),
+        messages.extend,
+        clock=FakeClock(),
+        on_error=pytest.fail,
+    )
+    thread.submit([frame(0, 0, needed_at=1060.0)])
+    thread.close()
+    assert [m.num_frames for m in messages] == [1]

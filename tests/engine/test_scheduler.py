@@ -450,3 +450,21 @@ def test_limits_that_cannot_work_are_refused():
         with_limits(max_step_tokens=3)
     with pytest.raises(ValueError, match="KV blocks"):
         Scheduler(with_limits(num_blocks=31), LAYOUT, FakeClock())
+
+
+def test_frames_carry_when_an_unpaused_listener_needs_them():
+    driver = Driver(runner=ScriptedRunner(LAYOUT, 8, script=scripted_frames({1: [4, 2]})))
+    driver.say(1, 9, ends=False)
+    driver.run()
+    driver.clock.advance(5.0)  # the listener has run dry
+    driver.scheduler.append(1, 1, prompt(9, salt=1), 9)
+    driver.run()
+    frames = [o for o in driver.of(1) if isinstance(o, NewFrame)]
+    frame_s = 2048 / 24000
+    first = frames[0].needed_at
+    assert first == pytest.approx(1000.06)
+    assert [f.needed_at - first for f in frames[:4]] == pytest.approx(
+        [i * frame_s for i in range(4)]
+    )
+    assert frames[4].needed_at > first + 5.0
+    assert frames[5].needed_at == pytest.approx(frames[4].needed_at + frame_s)
