@@ -14,7 +14,7 @@ class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class CodecSpec(_Struct, kw_only=True):
+class CodecSpec(_Struct, frozen=True, kw_only=True):
     """A residual vector-quantised codec in SNAC's token layout.
 
     Attributes:
@@ -67,7 +67,7 @@ class CodecSpec(_Struct, kw_only=True):
         return self.levels.count(max(self.levels))
 
 
-class ModelSpec(_Struct, kw_only=True):
+class ModelSpec(_Struct, frozen=True, kw_only=True):
     """A Llama-architecture language model over text symbols and speech codes.
 
     Attributes:
@@ -122,7 +122,7 @@ class ModelSpec(_Struct, kw_only=True):
         return first, first + self.codebook_size
 
 
-class SamplingDefaults(_Struct, kw_only=True):
+class SamplingDefaults(_Struct, frozen=True, kw_only=True):
     """Sampling that the voice sounds best with."""
 
     temperature: float = 0.7
@@ -132,7 +132,7 @@ class SamplingDefaults(_Struct, kw_only=True):
     repetition_penalty: float = 1.0
 
 
-class VoiceSpec(_Struct, kw_only=True):
+class VoiceSpec(_Struct, frozen=True, kw_only=True):
     """A voice that ships: `voice.json` in its folder.
 
     Attributes:

@@ -107,7 +107,7 @@ class Teacher:
         outputs = self.hibari.sess.run(
             None, {"ids": ids, "speed": np.array([self.speed], np.float32)}
         )
-        lh, th, ln, lr, phi, f0 = (x[0] for x in outputs[:6])
+        lh, th, ln, lr, phi, f0 = (np.asarray(x)[0] for x in outputs[:6])
         durations = np.asarray(outputs[6]).ravel() * DURATION_FRAMES
         voiced = f0 > _VOICED_HZ
         if len(durations) != ids.shape[1] or voiced.sum() < 3:
