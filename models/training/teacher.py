@@ -104,11 +104,10 @@ class Teacher:
     def speak(self, text: str, phonemes: str, seed: int, *, with_samples: bool) -> Utterance | None:
         """Speak one phoneme string; None where nothing audible came out."""
         ids = np.array([self.hibari.ids(phonemes)], np.int64)
-        outputs = self.hibari.sess.run(
-            None, {"ids": ids, "speed": np.array([self.speed], np.float32)}
-        )
-        lh, th, ln, lr, phi, f0 = (np.asarray(x)[0] for x in outputs[:6])
-        durations = np.asarray(outputs[6]).ravel() * DURATION_FRAMES
+        inputs = {"ids": ids, "speed": np.array([self.speed], np.float32)}
+        outputs = [np.asarray(x) for x in self.hibari.sess.run(None, inputs)]
+        lh, th, ln, lr, phi, f0 = (x[0] for x in outputs[:6])
+        durations = outputs[6].ravel() * DURATION_FRAMES
         voiced = f0 > _VOICED_HZ
         if len(durations) != ids.shape[1] or voiced.sum() < 3:
             return None
