@@ -32,7 +32,7 @@ from realtime.clock import MonotonicClock
 from realtime.engine.batch import StepBuffers
 from realtime.engine.codec_stage import CodecStage
 from realtime.engine.kv_cache import KVCache
-from realtime.engine.plan import NewFrame, SamplingSettings, StepPlan
+from realtime.engine.plan import NewFrame, Output, SamplingSettings, StepPlan
 from realtime.engine.runner import ModelRunner
 from realtime.engine.sampling import draw_columns
 from realtime.engine.scheduler import Scheduler, SchedulerLimits
@@ -173,7 +173,9 @@ def host_costs(voice: LoadedVoice, num_streams: int, num_steps: int) -> dict[str
     return {name: statistics.median(times) * 1e6 for name, times in parts.items()}
 
 
-def full_costs(voice: LoadedVoice, num_streams: int, context: int, num_steps: int) -> list[float]:
+def full_costs(
+    voice: LoadedVoice, num_streams: int, context: int, num_steps: int, codec_batch: int
+) -> list[float]:
     """Means in milliseconds a step: all, model and draw, codec; and codec time a frame."""
     bench = Bench(voice, num_streams, context)
     spec = voice.spec.model
@@ -183,28 +185,29 @@ def full_costs(voice: LoadedVoice, num_streams: int, context: int, num_steps: in
     )
     runner = ModelRunner(model, spec, kv, bench.buffers())
     stage = CodecStage(voice.codec_decoder, num_streams, MonotonicClock())
-    waiting: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    frames: list[Output] = []
     plans = bench.decoding(runner)
     plan = next(plans)
-    total = model_s = codec_s = 0.0
+    total_s = model_s = codec_s = 0.0
     num_frames = 0
     for _ in range(num_steps):
         began = time.thread_time()
         result = runner.run(plan)
         ran = time.thread_time()
         bench.scheduler.commit(plan, result)
-        outputs = [
-            _renumber(o, waiting) for o in bench.scheduler.take_outputs() if isinstance(o, NewFrame)
-        ]
-        decoding = time.thread_time()
-        stage.decode(outputs)
-        decoded = time.thread_time()
+        new = [o for o in bench.scheduler.take_outputs() if isinstance(o, NewFrame)]
+        frames += [_renumber(frame, counts) for frame in new]
+        if len(frames) >= codec_batch:
+            started = time.thread_time()
+            stage.decode(frames)
+            codec_s += time.thread_time() - started
+            num_frames += len(frames)
+            frames.clear()
         plan = next(plans)
-        total += time.thread_time() - began
+        total_s += time.thread_time() - began
         model_s += ran - began
-        codec_s += decoded - decoding
-        num_frames += len(outputs)
-    per_step = [1e3 * seconds / num_steps for seconds in (total, model_s, codec_s)]
+    per_step = [1e3 * seconds / num_steps for seconds in (total_s, model_s, codec_s)]
     return [*per_step, 1e3 * codec_s / max(1, num_frames)]
 
 
@@ -227,7 +230,7 @@ def report(options: argparse.Namespace) -> Iterator[str]:
     yield "\nfull step, CPU ms           all    model    codec  codec/frame"
     for num_streams in options.streams:
         total, model_ms, codec_ms, per_frame = full_costs(
-            voice, num_streams, options.context, options.steps
+            voice, num_streams, options.context, options.steps, options.codec_batch
         )
         share = total * voice.spec.codec.tokens_per_second / 1e3
         yield (
@@ -243,7 +246,8 @@ def main() -> None:
         "--streams", type=lambda text: [int(n) for n in text.split(",")], default=[1, 8, 16, 32]
     )
     parser.add_argument("--context", type=int, default=300, help="tokens before the measured steps")
-    parser.add_argument("--steps", type=int, default=70)
+    parser.add_argument("--steps", type=int, default=140)
+    parser.add_argument("--codec-batch", type=int, default=16, help="frames that wait for company")
     parser.add_argument("--voice", type=Path, help="voice folder; random weights without one")
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
