@@ -5,6 +5,7 @@ with faster-whisper and compares. The recogniser needs the packages `faster-whis
 `num2words` and a folder with a converted Whisper model.
 """
 
+import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,11 +150,10 @@ def load_recogniser(folder: Path, threads: int) -> Recogniser:
     Raises:
         ImportError: `faster-whisper` is not installed.
     """
-    # Slow to import, and needed here alone.
-    from faster_whisper import WhisperModel  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
-
+    # slow to import, needed here alone, and not installed where nothing is judged
+    whisper: Any = importlib.import_module("faster_whisper")
     return Recogniser(
-        WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
+        whisper.WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
     )
 
 
