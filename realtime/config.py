@@ -93,7 +93,9 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         block_size: Tokens per KV block, a multiple of 8 (the kernels' vector width).
         kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the
             trained length.
-        max_step_tokens: Tokens per step, prefill and decode together.
+        max_step_tokens: Tokens per step, prefill and decode together. Every stream waits while a
+            step runs: on one core 64 rows take about 25 ms, a whole prompt at once would be heard
+            as a gap by the others. A GPU bears 512 and more.
         max_unheard_s: A stream this many seconds of audio ahead of what its socket accepted is held
             back.
         max_request_s: Longest audio of one request; beyond it the request ends with `length`.
@@ -111,13 +113,20 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     max_waiting: Annotated[int, Meta(ge=0)] = 256
     block_size: Annotated[int, Meta(ge=8, le=1024, multiple_of=8)] = 32
     kv_memory_mib: Annotated[int, Meta(ge=0)] = 0
-    max_step_tokens: Annotated[int, Meta(ge=16)] = 512
+    max_step_tokens: Annotated[int, Meta(ge=16)] = 64
     max_unheard_s: Positive = 20.0
     max_request_s: Positive = 1800.0
     codec_thread: bool = True
     step_deadline_s: Positive = 5.0
     start_timeout_s: Positive = 120.0
     restart_backoff_s: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        if self.max_step_tokens < self.max_streams:
+            raise ValueError(
+                f"max_step_tokens {self.max_step_tokens} is below max_streams {self.max_streams}: "
+                "every stream needs a token a step"
+            )
 
 
 class VoiceConfig(_Section, frozen=True, kw_only=True):

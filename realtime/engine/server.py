@@ -9,15 +9,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 
 from realtime.clock import Clock, MonotonicClock
 from realtime.config import ServiceConfig
-from realtime.engine.build import Engine, build_engine, prepare_thread
 from realtime.link import LinkClosedError, ThreadLink
 from realtime.telemetry import logs
+
+if TYPE_CHECKING:
+    from realtime.engine.build import Engine
 
 EXIT_FAILED = 70  # EX_SOFTWARE: a step or the codec failed, or a step hung
 _WATCH_INTERVAL_S = 0.2
@@ -65,10 +67,13 @@ def run_engine(config: ServiceConfig, link_fd: int) -> int:
     logs.configure(config.telemetry.level, config.telemetry.format)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the gateway's to act on
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    prepare_thread(config.engine.threads)
     clock = MonotonicClock()
     link = ThreadLink(socket.socket(fileno=link_fd), on_closed=lambda: os._exit(0))
     try:
+        # importing torch takes seconds, in which the gateway may already be gone: the link is first
+        from realtime.engine.build import build_engine, prepare_thread  # noqa: PLC0415
+
+        prepare_thread(config.engine.threads)
         engine = build_engine(config, link, clock, on_error=_end_after_codec_error)
         signal.signal(signal.SIGTERM, lambda *_: engine.core.drain())
         watch_deadline(
@@ -94,7 +99,7 @@ def run_engine(config: ServiceConfig, link_fd: int) -> int:
     return 0
 
 
-def _serve(engine: Engine) -> None:
+def _serve(engine: "Engine") -> None:
     """Step until told to stop or drained; wait for messages when there is nothing to compute."""
     core = engine.core
     has_work = False

@@ -15,6 +15,11 @@ from realtime.messages import SamplingParams
 _SHIPPED_VOICES = Path(__file__).resolve().parents[2] / "models" / "voices"
 
 
+_COLDEST = (
+    1e-3  # below it a logit divided by the temperature may leave float32: greedy all the same
+)
+
+
 class SpokenVoice:
     """What the core asks of a voice."""
 
@@ -48,13 +53,13 @@ class SpokenVoice:
             for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
         }
         defaults = self._spec.sampling
-        return SamplingSettings(
-            seed=params.seed,
-            **{
-                name: getattr(defaults, name) if value is None else value
-                for name, value in wished.items()
-            },
-        )
+        chosen = {
+            name: getattr(defaults, name) if value is None else value
+            for name, value in wished.items()
+        }
+        if chosen["temperature"] < _COLDEST:
+            chosen["temperature"] = 0.0
+        return SamplingSettings(seed=params.seed, **chosen)
 
 
 def speech_layout(spec: VoiceSpec) -> SpeechLayout:
