@@ -27,6 +27,7 @@ from realtime.engine.sequence import PendingSegment, Sequence
 from realtime.errors import CapacityError, SpeechError, TextTooLongError
 from realtime.messages import Failed, Finished, FinishReason, SegmentSpoken
 
+_FEW_STREAMS = 2  # with more, a second frame may take longer than the first one plays
 _SMOOTHING = 0.2  # weight of the newest request in the mean time that a slot is held
 
 
@@ -365,17 +366,20 @@ class Scheduler:
 
     def _complete_frame(self, sequence: Sequence, codes: tuple[int, ...], now: float) -> None:
         assert sequence.slot is not None
-        self._outputs.append(
-            NewFrame(
-                sequence.request_id,
-                sequence.slot,
-                sequence.num_frames - 1,
-                codes,
-                sequence.next_needed_at(now),
-                sequence.wants_audio,
-                sequence.wants_tokens,
-            )
+        frame = NewFrame(
+            sequence.request_id,
+            sequence.slot,
+            sequence.num_frames - 1,
+            codes,
+            sequence.next_needed_at(now),
+            sequence.wants_audio,
+            sequence.wants_tokens,
         )
+        if not frame.frame and sequence.wants_audio and len(self._running) > _FEW_STREAMS:
+            sequence.held_frame = frame
+        else:
+            self._let_go(sequence)
+            self._outputs.append(frame)
         if sequence.num_frames >= self._max_frames:
             self._finish(sequence, "length")
             return
@@ -394,6 +398,7 @@ class Scheduler:
     def _end_segment(self, sequence: Sequence, now: float) -> None:
         """Close the current segment: go on with the next one, finish, or wait for text."""
         sequence.token_ids.append(self._layout.end_of_speech_id)
+        self._let_go(sequence)
         self._outputs.append(
             SegmentSpoken(
                 request_id=sequence.request_id,
@@ -408,7 +413,15 @@ class Scheduler:
         else:
             sequence.starve(now)
 
+    def _let_go(self, sequence: Sequence) -> None:
+        """Emit the first frame, if it was held back for company."""
+        if sequence.held_frame is not None:
+            self._outputs.append(sequence.held_frame)
+            sequence.held_frame = None
+
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
+        if reason != "cancelled":
+            self._let_go(sequence)
         self._release(sequence)
         self._outputs.append(
             Finished(

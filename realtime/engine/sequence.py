@@ -7,7 +7,7 @@ from collections import deque
 
 import msgspec
 
-from realtime.engine.plan import SamplingSettings, SpeechLayout
+from realtime.engine.plan import NewFrame, SamplingSettings, SpeechLayout
 from realtime.messages import EngineTimings
 
 PENALTY_WINDOW_FRAMES = 12  # about a second: what "recent" means to the repetition penalty
@@ -92,6 +92,7 @@ class Sequence:
         self.num_tokens = 0
         self.sent_samples = 0
         self.plays_until = 0.0
+        self.held_frame: NewFrame | None = None  # the first one, until the second is there too
         self.was_guarded = False
         self.first_segment_at: float | None = None
         self.scheduled_at: float | None = None

@@ -468,3 +468,23 @@ def test_frames_carry_when_an_unpaused_listener_needs_them():
     )
     assert frames[4].needed_at > first + 5.0
     assert frames[5].needed_at == pytest.approx(frames[4].needed_at + frame_s)
+
+
+@pytest.mark.parametrize(("num_others", "starts_with"), [(0, [0]), (3, [0, 1])])
+def test_first_frame_waits_for_the_second_only_among_many_streams(num_others, starts_with):
+    driver = Driver(runner=never_ending())
+    for request_id in range(num_others + 1):
+        driver.say(request_id, 20)
+    while not driver.codes(0):
+        driver.step()
+    frames = [output.frame for output in driver.of(0) if isinstance(output, NewFrame)]
+    assert frames == starts_with
+
+
+def test_held_first_frame_is_not_lost_where_speech_is_one_frame_long():
+    script = scripted_frames({request_id: [1] for request_id in range(4)})
+    driver = Driver(runner=ScriptedRunner(LAYOUT, LIMITS.block_size, script=script))
+    for request_id in range(4):
+        driver.say(request_id, 1)
+    driver.run()
+    assert [len(driver.codes(request_id)) for request_id in range(4)] == [1] * 4
