@@ -53,7 +53,10 @@ def _is_allowed_origin(origin: str, host: str | None, config: GatewayConfig) -> 
     A host name other than `localhost` has to be listed: an attacker's name may be made to resolve
     to this address.
     """
-    page = urlsplit(origin)
+    try:
+        page = urlsplit(origin)
+    except ValueError:
+        return False
     is_same_host = page.netloc != "" and page.netloc == host
     return origin in config.allowed_origins or (is_same_host and _is_address(page.hostname or ""))
 

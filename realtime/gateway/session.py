@@ -160,6 +160,7 @@ class Session:
                 self._execute(self.protocol.receive_text(text, at))
             else:
                 self._execute(self.protocol.receive_binary(at))
+            await self._outgoing.has_room()
 
     async def _write(self) -> None:
         while True:

@@ -148,8 +148,11 @@ class EngineSupervisor:
             self._process = None
 
     async def _spawn(self) -> tuple[anyio.abc.Process, AsyncLink]:
-        ours, theirs = socket.socketpair()
-        config_fd, config_end = os.pipe()
+        try:
+            ours, theirs = socket.socketpair()
+            config_fd, config_end = os.pipe()
+        except OSError as error:  # out of descriptors: as any other failed start
+            raise EngineError(f"the engine process cannot be started: {error}") from error
         try:
             text = to_toml(_without_secrets(self._config)).encode()
             if os.write(config_end, text) != len(text):
