@@ -6,6 +6,7 @@ Text frames hold one JSON object with a `type`; binary frames (server to client 
 this module.
 """
 
+import json
 import struct
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -327,7 +328,30 @@ def decode_client_message(text: str | bytes) -> ClientMessage:
         msgspec.DecodeError: Not JSON, an unknown `type` or field, or a value out of range
             (`ValidationError` is a subclass).
     """
-    return _decode(_CLIENT_DECODER, text)
+    try:
+        return _decode(_CLIENT_DECODER, text)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        piece = _piece_of_a_split_character(text)
+        if piece is None:
+            raise
+        return piece
+
+
+def _piece_of_a_split_character(text: str | bytes) -> Text | None:
+    """A `text` message whose text holds half a surrogate pair, which msgspec refuses.
+
+    A piece may be cut anywhere, and callers whose strings are UTF-16 cut through characters.
+    """
+    try:
+        message = msgspec.convert(json.loads(text), ClientMessage)
+        if not isinstance(message, Text):
+            return None
+        (message.context + (message.voice or "")).encode()
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None  # UnicodeEncodeError is a ValueError: names are sent back and must be whole
+    return message
 
 
 def decode_server_message(text: str | bytes) -> ServerMessage:

@@ -28,7 +28,6 @@ from realtime import wire
         '{"type":"played","context":"a","samples":-1}',
         '{"type":"ready"}',
         '{"type":"ping","nonce":"' + "x" * 129 + '"}',
-        '{"type":"text","context":"a","text":"\\ud800"}',
         '{"type":"ping"} {"type":"ping"}',
         "[" * 100_000,
         '{"x":' + "[" * 100_000,
@@ -77,3 +76,21 @@ def test_any_text_is_carried_verbatim(text):
         return  # a lone surrogate cannot be sent as UTF-8
     message = wire.Text(context="a", text=text)
     assert wire.decode_client_message(wire.encode_message(message)) == message
+
+
+def test_a_piece_may_end_inside_a_surrogate_pair():
+    message = wire.decode_client_message(r'{"type":"text","context":"a","text":"Hi \ud83d"}')
+    assert message == wire.Text(context="a", text="Hi \ud83d")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'{"type":"text","context":"\ud83d","text":"Hi"}',
+        r'{"type":"flush","context":"\ud83d"}',
+        r'{"type":"text","context":"a","text":"Hi \ud83d","volume":NaN}',
+    ],
+)
+def test_half_a_character_elsewhere_is_malformed(text):
+    with pytest.raises(msgspec.DecodeError):
+        wire.decode_client_message(text)

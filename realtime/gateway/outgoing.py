@@ -8,7 +8,7 @@ import anyio.lowlevel
 
 from realtime.gateway.commands import Close, Send
 from realtime.gateway.signal import Signal
-from realtime.wire import AudioFrame, Error, Pong
+from realtime.wire import AudioFrame, Cancelled, Done, Error, Opened, Pong
 
 MAX_ANSWERS = 64  # unsent answers beyond which nothing more is read
 
@@ -83,4 +83,6 @@ def _is_void(item: Send | Close, number: int) -> bool:
 
 
 def _is_answer(item: Send | Close) -> bool:
-    return isinstance(item, Send) and isinstance(item.message, Pong | Error)
+    return isinstance(item, Send) and isinstance(
+        item.message, Pong | Error | Opened | Cancelled | Done
+    )
