@@ -1,6 +1,8 @@
 """Audio files written while the audio still arrives. Does not know where samples come from."""
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -10,9 +12,12 @@ import soundfile
 
 SAMPLE_BYTES = 2
 
+FILE_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".au", ".caf", ".w64", ".rf64")
+"""What a file's name may end in: formats that libsndfile writes at any sample rate."""
+
 
 class AudioFileWriter:
-    """A mono file that grows chunk by chunk; its format follows the name (.wav, .flac, .ogg, ...).
+    """A mono file that grows chunk by chunk; its format follows the name (`FILE_ENDINGS`).
 
     A WAV file on disk is a valid file after every `write`, because its header is kept up to date.
     """
@@ -22,23 +27,47 @@ class AudioFileWriter:
 
         Raises:
             OSError: The file cannot be created.
-            ValueError: The name's ending is no audio format that libsndfile writes.
+            ValueError: The name's ending is none of `FILE_ENDINGS`.
         """
-        kind = path.suffix.removeprefix(".").upper()
-        if kind not in soundfile.available_formats():
-            raise ValueError(f"{path}: cannot write {path.suffix or 'a file without an ending'}")
+        ending = path.suffix.lower()
+        if ending not in FILE_ENDINGS:
+            raise ValueError(
+                f"{path}: cannot write {path.suffix or 'a file without an ending'}; "
+                f"these endings work: {', '.join(FILE_ENDINGS)}"
+            )
+        kind = ending.removeprefix(".").upper()
         with path.open("wb"):  # soundfile's own message for a bad path names no reason
             pass
-        self._file = soundfile.SoundFile(path, "w", sample_rate_hz, channels=1, format=kind)
+        self._path = path
+        with self._failures_as_os_error():
+            self._file = soundfile.SoundFile(path, "w", sample_rate_hz, channels=1, format=kind)
 
     def write(self, pcm: bytes) -> None:
-        """Append little-endian s16 samples."""
-        self._file.write(np.frombuffer(pcm, dtype="<i2"))
-        self._file.flush()
+        """Append little-endian s16 samples.
+
+        Raises:
+            OSError: The file cannot be written, such as on a full disk.
+        """
+        with self._failures_as_os_error():
+            self._file.write(np.frombuffer(pcm, dtype="<i2"))
+            self._file.flush()
 
     def close(self) -> None:
-        """Finish the header and close the file."""
-        self._file.close()
+        """Finish the header and close the file.
+
+        Raises:
+            OSError: What was left cannot be written.
+        """
+        with self._failures_as_os_error():
+            self._file.close()
+
+    @contextmanager
+    def _failures_as_os_error(self) -> Iterator[None]:
+        """The errors of libsndfile are no `OSError`, and name neither file nor act."""
+        try:
+            yield
+        except soundfile.SoundFileError as error:
+            raise OSError(f"{self._path}: cannot write the audio: {error}") from error
 
     def __enter__(self) -> Self:
         return self
