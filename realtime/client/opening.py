@@ -29,10 +29,15 @@ def stream_url(address: str) -> str:
     Raises:
         ServiceUnreachableError: The address makes no sense.
     """
-    parts = urlsplit(address if "://" in address else f"ws://{address}")
+    wanted = f"`{address}` is no service address: want ws://host:port"
+    try:
+        parts = urlsplit(address if "://" in address else f"ws://{address}")
+        _ = parts.port  # parsed only when it is asked for
+    except ValueError as error:
+        raise ServiceUnreachableError(f"{wanted} ({error})") from error
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     if scheme not in ("ws", "wss") or not parts.hostname:
-        raise ServiceUnreachableError(f"`{address}` is no service address: want ws://host:port")
+        raise ServiceUnreachableError(wanted)
     path = parts.path if parts.path.strip("/") else wire.STREAM_PATH
     return urlunsplit((scheme, parts.netloc, path, parts.query, ""))
 
@@ -58,7 +63,8 @@ async def open_socket(url: str, timeout_s: float) -> ClientConnection:
     except InvalidStatus as refused:
         response = refused.response
         raise error_of_refusal(url, response.status_code, bytes(response.body or b"")) from refused
-    except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
+    except (OSError, TimeoutError, InvalidHandshake, InvalidURI, UnicodeError) as error:
+        # UnicodeError: a host name that the resolver cannot encode
         reason = str(error) or type(error).__name__
         raise ServiceUnreachableError(f"no service answers at {url}: {reason}") from error
 

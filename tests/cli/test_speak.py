@@ -144,6 +144,14 @@ def test_no_service_says_how_to_start_one(server):
     assert "--serve" in result.stderr
 
 
+@pytest.mark.parametrize("url", ["ws://[", "ws://127.0.0.1:99999", f"ws://{'a' * 64}.test"])
+def test_a_senseless_address_is_no_service(url):
+    result = _run("Hello", "--url", url, "--json")
+    assert result.exit_code == 3
+    assert url in result.stderr
+    assert json.loads(result.stdout)["error"]["code"] == "no_service"
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -297,7 +297,9 @@ def test_addresses_are_taken_as_people_write_them(address: str, url: str) -> Non
     assert stream_url(address) == url
 
 
-@pytest.mark.parametrize("address", ["ftp://host", "ws://", ""])
+@pytest.mark.parametrize(
+    "address", ["ftp://host", "ws://", "", "ws://[", "ws://host:99999", "host:port"]
+)
 def test_senseless_addresses_are_refused(address: str) -> None:
     with pytest.raises(ServiceUnreachableError):
         stream_url(address)
