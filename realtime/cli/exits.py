@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 import typer
 
@@ -58,6 +59,11 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person sees `stream`; Python has `None` for a standard stream that is closed."""
+    return stream is not None and stream.isatty()
+
+
 @contextmanager
 def exit_codes() -> Iterator[None]:
     """Run a command's body; errors a person can meet become one line and an exit code.
@@ -75,12 +81,22 @@ def exit_codes() -> Iterator[None]:
         say("interrupted")
         raise typer.Exit(INTERRUPTED) from error
     except BrokenPipeError as error:
-        # What Python still holds for standard output would fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_standard_output()
         raise typer.Exit(BROKEN_PIPE) from error
     except OSError as error:
         say(f"error: {error}")
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:
+            _forget_standard_output()
         raise typer.Exit(FAILED) from error
+
+
+def _forget_standard_output() -> None:
+    """What Python still holds for standard output would fail again at exit: let it vanish."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

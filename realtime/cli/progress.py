@@ -7,6 +7,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from realtime.cli.exits import is_terminal
+
 LONG_TEXT_CHARS = 200
 
 
@@ -55,6 +57,6 @@ class SpeechProgress:
 def progress_for(text: str | None, *, is_quiet: bool) -> SpeechProgress | None:
     """A progress line where one helps: on a terminal, for a long or growing (`None`) text."""
     is_long = text is None or len(text) > LONG_TEXT_CHARS
-    if is_quiet or not is_long or not sys.stderr.isatty():
+    if is_quiet or not is_long or not is_terminal(sys.stderr):
         return None
     return SpeechProgress(None if text is None else len(text))

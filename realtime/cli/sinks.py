@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import anyio.to_thread
 
@@ -28,6 +28,17 @@ class Sink(Protocol):
         ...
 
 
+def standard_output() -> BinaryIO:
+    """Standard output, for bytes.
+
+    Raises:
+        UsageError: It is closed.
+    """
+    if sys.stdout is None:  # Python's sign of `>&-`
+        raise UsageError("standard output is closed: there is nothing to write to")
+    return sys.stdout.buffer
+
+
 class FileSink:
     """An audio file, or WAV into standard output for the path `-`."""
 
@@ -35,12 +46,12 @@ class FileSink:
         """Open the file.
 
         Raises:
-            UsageError: The name's ending is no known format.
+            UsageError: The name's ending is no known format, or standard output is closed.
             OSError: It cannot be created.
         """
         self._writer: AudioFileWriter | WavStreamWriter
         if path == STANDARD_OUTPUT:
-            self._writer = WavStreamWriter(sys.stdout.buffer, sample_rate_hz)
+            self._writer = WavStreamWriter(standard_output(), sample_rate_hz)
             return
         try:
             self._writer = AudioFileWriter(path, sample_rate_hz)

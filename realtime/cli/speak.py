@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realtime.cli.exits import UsageError, exit_codes
+from realtime.cli.exits import UsageError, exit_codes, is_terminal
 from realtime.cli.options import ConfigFile, Overrides, resolve, service_url
 from realtime.errors import SpeechError
 
@@ -171,7 +171,7 @@ def speak(  # noqa: PLR0913 - a command's options
 
 def _spoken_text(words: list[str] | None) -> str | None:
     """The text of the arguments; `None` stands for standard input."""
-    if words == ["-"] or (not words and not sys.stdin.isatty()):
+    if words == ["-"] or (not words and not is_terminal(sys.stdin)):
         return None
     text = " ".join(words or [])
     if not text.strip():

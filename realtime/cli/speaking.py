@@ -11,12 +11,18 @@ import anyio
 import typer
 
 from realtime.cli.delivery import Report, SinkMaker, speak_to_sinks
-from realtime.cli.exits import NoServiceError, UsageError, say
+from realtime.cli.exits import NoServiceError, UsageError, is_terminal, say
 from realtime.cli.progress import progress_for
 from realtime.cli.service_process import private_service
-from realtime.cli.sinks import STANDARD_OUTPUT, FileSink, SpeakerSink, load_sounddevice
+from realtime.cli.sinks import (
+    STANDARD_OUTPUT,
+    FileSink,
+    SpeakerSink,
+    load_sounddevice,
+    standard_output,
+)
 from realtime.cli.speak import SpeakRequest
-from realtime.cli.standard_input import growing_text
+from realtime.cli.standard_input import growing_text, standard_input
 from realtime.client import ServiceUnreachableError, Session, connect
 from realtime.clock import MonotonicClock
 
@@ -30,6 +36,8 @@ def run(request: SpeakRequest) -> None:
         UsageError: The request contradicts itself, or its output is not possible.
         SpeechError: Speaking failed.
     """
+    if request.as_json:
+        standard_output()
     sinks, name = _sinks(request)
     report = anyio.run(_speak, request, sinks)
     if request.as_json:
@@ -52,7 +60,7 @@ def _sinks(request: SpeakRequest) -> tuple[list[SinkMaker], str | None]:
 
 
 async def _speak(request: SpeakRequest, sinks: list[SinkMaker]) -> Report:
-    text: str | AsyncIterable[str] = request.text or growing_text(sys.stdin.fileno())
+    text: str | AsyncIterable[str] = request.text or growing_text(standard_input())
     progress = progress_for(request.text, is_quiet=request.is_quiet)
     async with AsyncExitStack() as stack:
         session = await _session(request, stack)
@@ -70,7 +78,7 @@ async def _speak(request: SpeakRequest, sinks: list[SinkMaker]) -> Report:
 async def _session(request: SpeakRequest, stack: AsyncExitStack) -> Session:
     url, credential = request.url, request.credential
     if request.serve:
-        if sys.stderr.isatty() and not request.is_quiet:
+        if is_terminal(sys.stderr) and not request.is_quiet:
             say("starting a private service ...")
         service = private_service(request.config_file, request.overrides)
         running = await stack.enter_async_context(service)

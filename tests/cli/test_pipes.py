@@ -73,6 +73,53 @@ def test_a_plain_file_works_as_standard_input(server, tmp_path):
     assert server.texts() == ["Hello"]
 
 
+def test_standard_input_that_cannot_be_watched_is_read_to_its_end(server, tmp_path):
+    output = str(tmp_path / "a.wav")
+    with _start("speak", "--url", server.url, "-o", output, stdin=subprocess.DEVNULL) as process:
+        _, complaints = process.communicate(timeout=20)
+    assert process.returncode == 0, complaints
+    assert isinstance(server.received[-1], wire.End)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "words", "code", "complaint"),
+    [
+        ("<&-", "- -o OUTPUT", 2, "standard input is closed"),
+        (">&-", "Hi -o -", 2, "standard output is closed"),
+        (">&-", "Hi --json", 2, "standard output is closed"),
+        (">/dev/full", "Hi --json", 1, "No space left"),
+        (">/dev/full", "Hi -o -", 1, "No space left"),
+    ],
+)
+def test_a_stream_that_cannot_be_used_is_one_line(
+    server, tmp_path, redirection, words, code, complaint
+):
+    words = words.replace("OUTPUT", f"{tmp_path}/a.wav")
+    command = f'exec "$0" -m realtime speak {words} --url {server.url} {redirection}'
+    run = subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        timeout=30,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, len(run.stderr.splitlines())) == (code, 1), run.stderr
+    assert complaint in run.stderr
+
+
+def test_closed_standard_error_does_not_stop_the_speech(server, tmp_path):
+    command = f'exec "$0" -m realtime speak - -o {tmp_path}/a.wav --url {server.url} 2>&-'
+    subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable],
+        cwd=ROOT,
+        input=b"Hi",
+        timeout=30,
+        check=True,
+    )
+    assert len(soundfile.read(tmp_path / "a.wav")[0]) == 2 * FRAME_SAMPLES
+
+
 def test_bytes_that_are_no_text_are_refused(server):
     with _start("speak", "-", "--url", server.url, "--json") as process:
         _, complaints = process.communicate(b"abc\xff\xfe", timeout=20)
