@@ -1,5 +1,6 @@
 """Audio files written while the audio still arrives. Does not know where samples come from."""
 
+import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +41,9 @@ class AudioFileWriter:
             pass
         self._path = path
         with self._failures_as_os_error():
-            self._file = soundfile.SoundFile(path, "w", sample_rate_hz, channels=1, format=kind)
+            self._file = soundfile.SoundFile(
+                os.fsencode(path), "w", sample_rate_hz, channels=1, format=kind
+            )
 
     def write(self, pcm: bytes) -> None:
         """Append little-endian s16 samples.
@@ -66,8 +69,8 @@ class AudioFileWriter:
         """The errors of libsndfile are no `OSError`, and name neither file nor act."""
         try:
             yield
-        except soundfile.SoundFileError as error:
-            raise OSError(f"{self._path}: cannot write the audio: {error}") from error
+        except soundfile.LibsndfileError as error:
+            raise OSError(f"{self._path}: cannot write the audio: {error.error_string}") from error
 
     def __enter__(self) -> Self:
         return self

@@ -64,6 +64,18 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def require_utf8(name: str, value: str | None) -> None:
+    """Refuse an argument whose bytes were no UTF-8, which Python hands over as lone surrogates.
+
+    Raises:
+        UsageError: Naming the argument.
+    """
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name} is not UTF-8") from error
+
+
 @contextmanager
 def exit_codes() -> Iterator[None]:
     """Run a command's body; errors a person can meet become one line and an exit code.

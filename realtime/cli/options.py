@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from realtime.cli.exits import require_utf8
 from realtime.config import ServiceConfig, load_config
 
 ConfigFile = Annotated[
@@ -25,7 +26,10 @@ def resolve(path: Path | None, overrides: list[str] | None) -> ServiceConfig:
 
     Raises:
         ConfigError: Naming the field.
+        UsageError: A setting is not UTF-8.
     """
+    for override in overrides or ():
+        require_utf8("--set", override)
     return load_config(path, overrides=overrides or ())
 
 

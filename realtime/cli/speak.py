@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realtime.cli.exits import UsageError, exit_codes, is_terminal
+from realtime.cli.exits import UsageError, exit_codes, is_terminal, require_utf8
 from realtime.cli.options import ConfigFile, Overrides, resolve, service_url
 from realtime.errors import SpeechError
 
@@ -142,6 +142,9 @@ def speak(  # noqa: PLR0913 - a command's options
     with exit_codes(), _error_as_json(as_json):
         from realtime.wire import Sampling  # noqa: PLC0415 - keeps `--help` fast
 
+        arguments = {"--url": url, "--api-key": api_key, "--voice": voice}
+        for name, value in arguments.items():
+            require_utf8(name, value)
         config = resolve(file, overrides)
         request = SpeakRequest(
             text=_spoken_text(text),
@@ -176,6 +179,7 @@ def _spoken_text(words: list[str] | None) -> str | None:
     text = " ".join(words or [])
     if not text.strip():
         raise UsageError("nothing to say: give a text, or `-` to read standard input")
+    require_utf8("the text", text)
     return text
 
 

@@ -159,6 +159,10 @@ def test_a_senseless_address_is_no_service(url):
         (["Hello", "-o", "out.xyz"], ".xyz"),
         (["Hello", "--json", "-o", "-"], "standard output"),
         (["Hello", "--set", "gateway.prot=1"], "prot"),
+        (["caf\udce9"], "the text is not UTF-8"),
+        (["Hello", "--voice", "\udcff"], "--voice is not UTF-8"),
+        (["Hello", "--api-key", "\udcff"], "--api-key is not UTF-8"),
+        (["Hello", "--set", "voice.default=\udcff"], "--set is not UTF-8"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(server, words, complaint):
@@ -166,6 +170,17 @@ def test_wrong_use_is_one_line_and_exit_code_2(server, words, complaint):
     assert result.exit_code == 2
     assert complaint in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_address_that_is_not_utf8_is_one_line():
+    result = _run("Hello", "--url", "ws://\udcff")
+    assert result.exit_code == 2
+    assert result.stderr == "error: --url is not UTF-8\n"
+
+
+def test_a_file_name_need_not_be_utf8(server, tmp_path):
+    assert _run("Hello", "--url", server.url, "-o", "\udcff.wav").exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["\udcff.wav"]
 
 
 def test_an_impossible_path_is_an_error(server):
