@@ -1,11 +1,15 @@
 """`realtime serve`: run the service in the foreground."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from realtime.cli.exits import exit_codes
 from realtime.cli.options import ConfigFile, Overrides, resolve
+from realtime.errors import ConfigError
+
+if TYPE_CHECKING:
+    from realtime.config import VoiceConfig
 
 
 def serve(
@@ -20,8 +24,29 @@ def serve(
         changes += [f"gateway.host={host}"] if host is not None else []
         changes += [f"gateway.port={port}"] if port is not None else []
         resolved = resolve(file, changes)
+        _require_voice(resolved.voice)
         import anyio  # noqa: PLC0415 - keeps `--help` fast
 
         from realtime.gateway.app import serve as serve_until_stopped  # noqa: PLC0415
 
         anyio.run(serve_until_stopped, resolved)
+
+
+def _require_voice(config: "VoiceConfig") -> None:
+    """Refuse a voice that is not there now, rather than start an engine that fails to load it.
+
+    Raises:
+        ConfigError: Naming the field.
+    """
+    from realtime.engine.voice import voice_folder  # noqa: PLC0415 - keeps `--help` fast
+
+    folder = voice_folder(config)
+    if (folder / "voice.json").is_file():
+        return
+    if not folder.parent.is_dir():
+        raise ConfigError(f"voice.directory: there is no folder {folder.parent}")
+    names = sorted(path.parent.name for path in folder.parent.glob("*/voice.json"))
+    raise ConfigError(
+        f"voice.default: no voice `{config.default}` in {folder.parent}; "
+        f"there are: {', '.join(names) or 'none'}"
+    )
