@@ -42,7 +42,11 @@ class AudioFileWriter:
         self._path = path
         with self._failures_as_os_error():
             self._file = soundfile.SoundFile(
-                os.fsencode(path), "w", sample_rate_hz, channels=1, format=kind
+                os.fsencode(path),  # pyright: ignore[reportArgumentType] - as a str it must be UTF-8
+                "w",
+                sample_rate_hz,
+                channels=1,
+                format=kind,
             )
 
     def write(self, pcm: bytes) -> None:
