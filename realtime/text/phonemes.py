@@ -126,9 +126,11 @@ class FrontEnd:
                 if _SPEECH.search(said):
                     words.append(Word(len(phonemes), *text.span(at, cursor)))
             spoken.append(self._spell(token.text, token.phonemes) + gap)
-            # A token without phonemes would leave two spaces, which the voice never saw.
-            phonemes += said + gap if said or not phonemes.endswith(" ") else ""
-        phonemes = phonemes.strip()
+            # A token without phonemes would leave two spaces, or one in front, which the voice
+            # never saw; cut here, because the words' offsets count from the first phoneme.
+            if said or not phonemes.endswith(" "):
+                phonemes = (phonemes + said + gap).lstrip()
+        phonemes = phonemes.rstrip()
         if not words:
             return NOTHING
         # "at 5 p.m." ends a sentence too, but the lexicon takes its last stop for part of the word.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from hibari import Hibari
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from realtime.errors import UnspeakableTextError
@@ -34,6 +34,13 @@ def test_streamed_sentences_have_the_teachers_phonemes(front_end, teacher, line)
     assert all(s.ends_sentence for s in released)
 
 
+def test_offsets_count_from_the_first_phoneme_behind_a_word_that_has_none(front_end):
+    reading = front_end.read("È0A")
+    last = reading.words[-1]
+    assert reading.phonemes[last.phoneme_offset :] == "ɐ"
+
+
+@example("È0A")
 @given(st.text(max_size=80))
 @settings(max_examples=150, deadline=None)
 def test_any_text_gives_only_symbols_of_the_alphabet(front_end, text):
