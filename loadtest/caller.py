@@ -45,9 +45,9 @@ class Caller:
         self._num_spoken = 0
 
     async def run(self) -> None:
-        """Speak until the time is up; a lost or refused connection is opened again."""
+        """Speak until the time is up, at least once; a lost or refused connection is opened again."""
         await anyio.sleep(self._scenario.start_s(self._stream))
-        while not self._is_time_up():
+        while self._goes_on():
             try:
                 opening = connect(self._scenario.url, credential=self._scenario.credential)
                 async with opening as session:
@@ -57,7 +57,7 @@ class Caller:
                 await anyio.sleep(error.retry_after_s or RETRY_S)
 
     async def _converse(self, session: Session) -> None:
-        while not self._is_time_up():
+        while self._goes_on():
             text = next(self._texts)
             row = self._new_row(text)
             playout = Playout(session.ready.sample_rate_hz, self._scenario.audible_dbfs)
@@ -88,8 +88,10 @@ class Caller:
             row.reason = utterance.done.reason
             row.service = utterance.done.metrics
 
-    def _is_time_up(self) -> bool:
-        return self._clock.now() - self._started_at >= self._scenario.duration_s
+    def _goes_on(self) -> bool:
+        """Until the time is up; a stream that never spoke would say nothing of the service."""
+        is_time_left = self._clock.now() - self._started_at < self._scenario.duration_s
+        return is_time_left or not self._num_spoken
 
     def _new_row(self, text: str, error: SpeechError | None = None) -> Row:
         self._num_spoken += 1

@@ -76,6 +76,12 @@ async def test_every_caller_speaks_until_the_time_is_up_and_finishes(clock):
     assert indexes == list(range(len(indexes)))
 
 
+async def test_every_caller_speaks_once_even_if_connecting_took_longer_than_the_test(clock):
+    async with fake_server() as server:
+        rows = await _run(_scenario(server.url, "Hello", duration_s=1e-6), clock)
+    assert [(row.stream, row.index) for row in rows] == [(0, 0), (1, 0), (2, 0)]
+
+
 async def test_the_order_of_texts_depends_on_seed_and_stream_alone():
     scenario = _scenario("", *"abcdefgh", sentences_per_utterance=3)
 
