@@ -45,7 +45,7 @@ class Caller:
         self._num_spoken = 0
 
     async def run(self) -> None:
-        """Speak until the time is up, at least once; a lost or refused connection is opened again."""
+        """Speak until the time is up, at least once; lost and refused connections are opened again."""
         await anyio.sleep(self._scenario.start_s(self._stream))
         while self._goes_on():
             try:
