@@ -45,7 +45,7 @@ class Caller:
         self._num_spoken = 0
 
     async def run(self) -> None:
-        """Speak until the time is up, at least once; lost and refused connections are opened again."""
+        """Speak until the time is up, at least once; reopen a lost or refused connection."""
         await anyio.sleep(self._scenario.start_s(self._stream))
         while self._goes_on():
             try:
