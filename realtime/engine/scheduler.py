@@ -11,7 +11,6 @@ from collections import deque
 import msgspec
 
 from realtime.clock import Clock
-from realtime.engine.block_pool import BlockPool
 from realtime.engine.plan import (
     Draw,
     NewFrame,
@@ -23,6 +22,7 @@ from realtime.engine.plan import (
     StepPlan,
     StepResult,
 )
+from realtime.engine.residency import Residency
 from realtime.engine.sequence import PendingSegment, Sequence
 from realtime.errors import CapacityError, SpeechError, TextTooLongError
 from realtime.messages import Failed, Finished, FinishReason, SegmentSpoken
@@ -33,7 +33,7 @@ _SMOOTHING = 0.2  # weight of the newest request in the mean time that a slot is
 
 class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds that the scheduler keeps. Fields as in `EngineConfig`; `num_blocks` is what the KV
-    cache has.
+    cache has, `num_kept_blocks` what the prefix cache may keep of it rather than save memory.
 
     Raises:
         ValueError: A full set of streams does not fit into a step, or no sequence of full length
@@ -47,6 +47,8 @@ class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
     num_blocks: int
     max_unheard_s: float
     max_request_s: float
+    prefix_cache: bool = True
+    num_kept_blocks: int = 0
 
     def __post_init__(self) -> None:
         if self.max_step_tokens < self.max_streams:
@@ -72,7 +74,12 @@ class Scheduler:
         self.limits = limits
         self._layout = layout
         self._clock = clock
-        self._pool = BlockPool(limits.num_blocks)
+        self._residency = Residency(
+            limits.num_blocks,
+            limits.block_size,
+            has_prefix_cache=limits.prefix_cache,
+            num_kept=limits.num_kept_blocks,
+        )
         self._sequences: dict[int, Sequence] = {}
         self._waiting: deque[Sequence] = deque()
         self._running: dict[int, Sequence] = {}  # in order of admission: oldest first
@@ -83,7 +90,6 @@ class Scheduler:
         self._max_unheard_samples = int(limits.max_unheard_s * layout.sample_rate_hz)
         self._max_frames = max(1, int(limits.max_request_s * layout.frames_per_second))
         self.num_tokens_total = 0
-        self.num_preempted_total = 0
 
     @property
     def num_running(self) -> int:
@@ -103,7 +109,22 @@ class Scheduler:
     @property
     def num_free_blocks(self) -> int:
         """KV blocks that nobody holds."""
-        return self._pool.num_free
+        return self._residency.num_free
+
+    @property
+    def num_preempted_total(self) -> int:
+        """Times that a sequence lost its blocks to another."""
+        return self._residency.num_evicted_total
+
+    @property
+    def num_prefix_tokens_total(self) -> int:
+        """Tokens of sequences that came without blocks: new, restarted or preempted."""
+        return self._residency.num_queried_total
+
+    @property
+    def num_prefix_hits_total(self) -> int:
+        """Those of them that the prefix cache had."""
+        return self._residency.num_hit_total
 
     def start(
         self,
@@ -203,6 +224,8 @@ class Scheduler:
         """The next step; without slices when there is nothing to compute."""
         self._admit()
         active = [sequence for sequence in self._running.values() if not sequence.is_idle]
+        for sequence in active:
+            self._residency.attach(sequence)
         decoding = [s for s in active if s.num_computed and s.num_uncomputed == 1]
         prefilling = [s for s in active if not s.num_computed or s.num_uncomputed > 1]
         planned: dict[int, SequenceSlice] = {}
@@ -227,6 +250,7 @@ class Scheduler:
             if sequence is None:
                 continue  # cancelled while the step ran
             sequence.num_computed = piece.end_position
+            self._residency.publish(sequence)
             if token_id is not None:
                 self._accept(sequence, token_id, now)
 
@@ -238,7 +262,7 @@ class Scheduler:
     def check_invariants(self) -> None:
         """Assert that slots, blocks and positions are consistent."""
         running = list(self._running.values())
-        self._pool.check_invariants(sequence.block_ids for sequence in running)
+        self._residency.check_invariants(running)
         slots = [sequence.slot for sequence in running]
         assert sorted([*self._free_slots, *(slot for slot in slots if slot is not None)]) == list(
             range(self.limits.max_streams)
@@ -247,7 +271,6 @@ class Scheduler:
         assert len(waiting) <= self.limits.max_waiting + len(self._free_slots)
         for sequence in self._sequences.values():
             assert sequence.num_computed <= len(sequence.token_ids)
-            assert len(sequence.block_ids) * self.limits.block_size >= sequence.num_computed
             assert len(sequence.token_ids) <= self._layout.max_positions
             assert (sequence.slot is not None) == (sequence.request_id in self._running)
             assert (sequence in waiting) == (sequence.slot is None and bool(sequence.pending))
@@ -259,14 +282,15 @@ class Scheduler:
         """
         if any(s.is_evicted and not s.is_idle for s in self._running.values()):
             return  # older work waits for blocks
-        room = self._pool.num_free + sum(
-            len(sequence.block_ids) for sequence in self._running.values() if sequence.is_idle
-        )
+        if not self._waiting or not self._free_slots:
+            return
+        idle = [sequence for sequence in self._running.values() if sequence.is_idle]
+        room = self._residency.num_free + self._residency.num_reclaimable(idle)
         while self._waiting and self._free_slots:
             sequence = self._waiting[0]
-            needed = self._blocks_for(len(sequence.pending[0].prompt) + 1)
-            if needed > room and self._running:
-                return
+            needed = self._residency.blocks_for(len(sequence.pending[0].prompt) + 1)
+            if needed > room and len(idle) < len(self._running):
+                return  # else all blocks are idle streams', whatever they share
             room -= needed
             self._waiting.popleft()
             sequence.slot = self._free_slots.pop()
@@ -287,7 +311,7 @@ class Scheduler:
             if not count or sequence.length_of_last(count) + needed <= self._layout.max_positions
         )
         if kept < held:
-            self._pool.release(sequence.keep_segments(kept))
+            self._residency.release(sequence.keep_segments(kept))
         sequence.begin_segment(segment)
 
     def _slice(self, sequence: Sequence, count: int, phase: Phase) -> SequenceSlice:
@@ -314,42 +338,11 @@ class Scheduler:
         )
 
     def _reserve(self, sequence: Sequence, count: int, planned: dict[int, SequenceSlice]) -> bool:
-        """Have blocks for the next `count` tokens (for all tokens after an eviction); may evict,
-        itself at worst.
-        """
-        length = len(sequence.token_ids) if sequence.is_evicted else sequence.num_computed + count
-        missing = self._blocks_for(length) - len(sequence.block_ids)
-        while missing > self._pool.num_free:
-            victim = self._victim(sequence)
-            if victim is None:
-                if sequence.block_ids:
-                    self._evict(sequence)
-                return False
+        """Have blocks for the next `count` tokens; who loses theirs for it leaves the plan."""
+        is_reserved, evicted = self._residency.reserve(sequence, count, self._running.values())
+        for victim in evicted:
             planned.pop(victim.request_id, None)
-            self._evict(victim)
-        if missing > 0:
-            sequence.add_blocks(self._pool.allocate(missing))
-        sequence.is_evicted = False
-        return True
-
-    def _victim(self, needy: Sequence) -> Sequence | None:
-        """Whose blocks `needy` may take: the youngest idle sequence, else the youngest one younger
-        than itself.
-        """
-        youngest = None
-        for sequence in reversed(self._running.values()):
-            if sequence is needy or not sequence.block_ids:
-                continue
-            if sequence.is_idle:
-                return sequence
-            if youngest is None and sequence.arrival > needy.arrival:
-                youngest = sequence
-        return youngest
-
-    def _evict(self, sequence: Sequence) -> None:
-        self._pool.release(sequence.forget_cache())
-        sequence.is_evicted = True
-        self.num_preempted_total += 1
+        return is_reserved
 
     def _accept(self, sequence: Sequence, token_id: int, now: float) -> None:
         sequence.num_draws += 1
@@ -388,9 +381,9 @@ class Scheduler:
             self._end_segment(sequence, now)
         elif self._is_full(sequence):
             kept = 2 if sequence.num_segments_held > 2 else 1
-            self._pool.release(sequence.keep_segments(kept))
+            self._residency.release(sequence.keep_segments(kept))
             if self._is_full(sequence):
-                self._pool.release(sequence.keep_segments(1))
+                self._residency.release(sequence.keep_segments(1))
         is_running = sequence.request_id in self._running and not sequence.is_idle
         if is_running and self._lead(sequence) > self._max_unheard_samples:
             sequence.park(now)
@@ -436,7 +429,7 @@ class Scheduler:
     def _release(self, sequence: Sequence) -> None:
         """Take a request out of every list and free what it holds."""
         del self._sequences[sequence.request_id]
-        self._pool.release(sequence.forget_cache())
+        self._residency.release(sequence.forget_cache())
         if sequence.slot is not None:
             del self._running[sequence.request_id]
             self._free_slots.append(sequence.slot)
@@ -456,9 +449,6 @@ class Scheduler:
         return (
             len(sequence.token_ids) + self._layout.tokens_per_frame + 1 > self._layout.max_positions
         )
-
-    def _blocks_for(self, num_tokens: int) -> int:
-        return -(-num_tokens // self.limits.block_size)
 
     def _no_room(self) -> CapacityError:
         turns = (len(self._waiting) + 1) / self.limits.max_streams

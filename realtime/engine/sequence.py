@@ -86,6 +86,8 @@ class Sequence:
         self.has_all_text = False
         self.token_ids: list[int] = []
         self.num_computed = 0
+        self.num_published = 0  # leading blocks that are in the prefix cache and never written
+        self.num_found: int | None = None  # tokens found there, until they are counted
         self.is_evicted = False
         self.num_draws = 0
         self.num_frames = 0
@@ -218,12 +220,34 @@ class Sequence:
             self._blocks += blocks
             self._block_table = tuple(self._blocks)
 
+    def attach_blocks(self, blocks: list[int], num_tokens: int) -> None:
+        """Begin the block table with published blocks, which hold the first `num_tokens` tokens."""
+        assert not self._blocks
+        self.add_blocks(blocks)
+        self.num_computed = self.num_found = num_tokens
+        self.num_published = len(blocks)
+
+    def publish_block(self, index: int, block: int) -> None:
+        """The next unpublished block, number `index` of the table, is published, as `block`."""
+        assert index == self.num_published
+        if block != self._blocks[index]:
+            self._blocks[index] = block
+            self._block_table = tuple(self._blocks)
+        self.num_published = index + 1
+
+    def cut_cache(self, num_blocks: int, num_computed: int) -> list[int]:
+        """Give the blocks behind the first `num_blocks` back; `num_computed` tokens stay valid."""
+        blocks = self._blocks[num_blocks:]
+        del self._blocks[num_blocks:]
+        self._block_table = tuple(self._blocks)
+        self.num_computed = num_computed
+        self.num_published = min(self.num_published, num_blocks)
+        return blocks
+
     def forget_cache(self) -> list[int]:
         """Give all blocks back; every token is to be computed again."""
-        blocks, self._blocks = self._blocks, []
-        self._block_table = ()
-        self.num_computed = 0
-        return blocks
+        self.num_found = None
+        return self.cut_cache(0, 0)
 
     def starve(self, now: float) -> None:
         """Start to wait for text."""

@@ -1,0 +1,214 @@
+"""Which tokens of which sequence are in the KV cache: reserve, find, publish, evict, release.
+
+Moves blocks between the pool and the sequences' tables; knows nothing of slots, deadlines or
+messages.
+"""
+
+from collections.abc import Callable, Iterable
+
+from realtime.engine.block_pool import BlockPool
+from realtime.engine.sequence import Sequence
+
+Claim = Callable[[Sequence], tuple[int, ...]]
+
+
+def claim(sequence: Sequence) -> tuple[int, ...]:
+    """How strongly a sequence holds its blocks: the smaller, the sooner it loses them.
+
+    Idle ones before active ones, the youngest first.
+    """
+    return not sequence.is_idle, -sequence.arrival
+
+
+class Residency:
+    """Keeps every sequence's block table.
+
+    Full blocks are published once they are computed. A sequence without blocks (new, restarted,
+    evicted) takes the longest published chain that its tokens begin with and computes only the
+    rest. At least one token always is left, as its logits are wanted.
+
+    A published or shared block is never written: it is full, and what a sequence computes lies
+    behind it.
+
+    Args:
+        num_blocks: Blocks of the KV cache.
+        block_size: Tokens a block.
+        has_prefix_cache: Without it, nothing is published or found.
+        num_kept: Findable blocks that are kept rather than memory saved; see `BlockPool`.
+        claim: Orders the sequences that may lose their blocks; only those with a smaller claim than
+            the needy one lose them.
+
+    Attributes:
+        num_evicted_total: Times that a sequence lost its blocks to another.
+        num_queried_total: Tokens of sequences that came without blocks.
+        num_hit_total: Those of them that were found.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        *,
+        has_prefix_cache: bool = True,
+        num_kept: int = 0,
+        claim: Claim = claim,
+    ) -> None:
+        self._pool = BlockPool(num_blocks, num_kept)
+        self._block_size = block_size
+        self._has_prefix_cache = has_prefix_cache
+        self._claim = claim
+        self.num_evicted_total = 0
+        self.num_queried_total = 0
+        self.num_hit_total = 0
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that nobody holds."""
+        return self._pool.num_free
+
+    @property
+    def num_cached(self) -> int:
+        """Blocks that nobody holds and that can still be found."""
+        return self._pool.num_cached
+
+    @property
+    def num_reused_total(self) -> int:
+        """Findable blocks whose content gave way to new content."""
+        return self._pool.num_reused_total
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that so many tokens fill."""
+        return -(-num_tokens // self._block_size)
+
+    def num_reclaimable(self, sequences: Iterable[Sequence]) -> int:
+        """Blocks that would be free if these sequences lost theirs; no more than that.
+
+        Blocks that several of them share are not counted.
+        """
+        return sum(len(s.block_ids) - self._num_shared(s.block_ids) for s in sequences)
+
+    def attach(self, sequence: Sequence) -> None:
+        """Give a sequence without blocks what the cache has of its tokens.
+
+        Lowers `num_uncomputed`, so it comes before a step's tokens are shared out.
+        """
+        if sequence.block_ids or not self._has_prefix_cache:
+            return
+        found: list[int] = []
+        parent = None
+        for index in range((len(sequence.token_ids) - 1) // self._block_size):
+            parent = self._pool.find(parent, self._tokens(sequence, index))
+            if parent is None:
+                break
+            found.append(parent)
+        self._pool.retain(found)
+        sequence.attach_blocks(found, len(found) * self._block_size)
+
+    def reserve(
+        self, sequence: Sequence, count: int, running: Iterable[Sequence]
+    ) -> tuple[bool, list[Sequence]]:
+        """Have blocks for the next `count` tokens (for all tokens after an eviction).
+
+        Args:
+            sequence: Whose tokens they are.
+            count: No more than are uncomputed.
+            running: Who may be evicted for it.
+
+        Returns:
+            Whether it has them, and who was evicted: if it has not, at worst itself.
+        """
+        length = len(sequence.token_ids) if sequence.is_evicted else sequence.num_computed + count
+        missing = self.blocks_for(length) - len(sequence.block_ids)
+        evicted: list[Sequence] = []
+        while missing > self._pool.num_free:
+            victim = self._victim(sequence, running)
+            if victim is None:
+                if sequence.block_ids:
+                    self._evict(sequence)
+                    evicted.append(sequence)
+                return False, evicted
+            self._evict(victim)
+            evicted.append(victim)
+        if missing > 0:
+            sequence.add_blocks(self._pool.allocate(missing))
+        sequence.is_evicted = False
+        first = sequence.block_ids[sequence.num_computed // self._block_size]
+        assert self._pool.is_writable(first), "would write into a shared or published block"
+        if sequence.num_found is not None:
+            self.num_queried_total += len(sequence.token_ids)
+            self.num_hit_total += sequence.num_found
+            sequence.num_found = None
+        return True, evicted
+
+    def publish(self, sequence: Sequence) -> None:
+        """Make the blocks that a step has filled findable; call it whenever `num_computed` grew."""
+        if not self._has_prefix_cache:
+            return
+        for index in range(sequence.num_published, sequence.num_computed // self._block_size):
+            parent = sequence.block_ids[index - 1] if index else None
+            block = self._pool.publish(
+                sequence.block_ids[index], parent, self._tokens(sequence, index)
+            )
+            sequence.publish_block(index, block)
+
+    def rewind(self, sequence: Sequence) -> None:
+        """Make a sequence consistent whose last tokens were taken away (`token_ids` is shorter).
+
+        The last token is to be computed again, as its logits are wanted. A published block that it
+        lies in cannot be written again: it is let go, and computed anew from its first token.
+        """
+        last = len(sequence.token_ids) - 1
+        if last // self._block_size < sequence.num_published:
+            num_blocks = last // self._block_size
+            num_computed = num_blocks * self._block_size
+        else:
+            num_blocks = self.blocks_for(len(sequence.token_ids))
+            num_computed = min(sequence.num_computed, last)
+        self._pool.release(sequence.cut_cache(num_blocks, num_computed))
+
+    def release(self, chain: list[int]) -> None:
+        """Take back a sequence's whole block table."""
+        self._pool.release(chain)
+
+    def check_invariants(self, running: Iterable[Sequence]) -> None:
+        """Assert that pool and tables agree, and that published blocks hold their sequence's
+        tokens.
+        """
+        running = list(running)
+        self._pool.check_invariants(sequence.block_ids for sequence in running)
+        for sequence in running:
+            assert len(sequence.block_ids) * self._block_size >= sequence.num_computed
+            assert sequence.num_published * self._block_size <= sequence.num_computed
+            parent = None
+            for index in range(sequence.num_published):
+                parent = self._pool.find(parent, self._tokens(sequence, index))
+                assert parent == sequence.block_ids[index], "a block holds other tokens"
+            for block in sequence.block_ids[sequence.num_published :]:
+                assert self._pool.is_writable(block)
+
+    def _tokens(self, sequence: Sequence, index: int) -> tuple[int, ...]:
+        start = index * self._block_size
+        return tuple(sequence.token_ids[start : start + self._block_size])
+
+    def _num_shared(self, table: tuple[int, ...]) -> int:
+        """Blocks of a table that others hold too: its beginning, found by halving."""
+        low, high = 0, len(table)
+        while low < high:
+            middle = (low + high) // 2
+            if self._pool.num_holders(table[middle]) > 1:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _victim(self, needy: Sequence, running: Iterable[Sequence]) -> Sequence | None:
+        """Whose blocks `needy` may take: the smallest claim below its own."""
+        own = self._claim(needy)
+        weaker = [s for s in running if s is not needy and s.block_ids and self._claim(s) < own]
+        return min(weaker, key=self._claim, default=None)
+
+    def _evict(self, sequence: Sequence) -> None:
+        self._pool.release(sequence.forget_cache())
+        if not sequence.is_evicted:  # else it had only been given what the cache had
+            self.num_evicted_total += 1
+        sequence.is_evicted = True
