@@ -105,6 +105,9 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         max_unheard_s: A stream this many seconds of audio ahead of what its socket accepted is held
             back.
         max_request_s: Longest audio of one request; beyond it the request ends with `length`.
+        max_repetition_s: Speech that repeats itself exactly for this long is mended once in a
+            segment; the second time the segment ends, and the request's reason is `guard`.
+        max_silence_s: Likewise a pause of this length within a segment.
         codec_thread: Decode audio on a second thread behind a bounded queue.
         step_deadline_s: A step longer than this is a hang: the engine ends itself and is restarted.
         start_timeout_s: Time for the engine to become ready.
@@ -125,6 +128,8 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     max_step_tokens: Annotated[int, Meta(ge=16)] = 64
     max_unheard_s: Positive = 20.0
     max_request_s: Positive = 1800.0
+    max_repetition_s: Positive = 1.2
+    max_silence_s: Positive = 2.0
     codec_thread: bool = True
     step_deadline_s: Positive = 5.0
     start_timeout_s: Positive = 120.0

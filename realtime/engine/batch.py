@@ -133,7 +133,8 @@ class StepBuffers:
         is_any_greedy = any(not s.temperature for s in settings)
         has_min_p = any(s.min_p for s in settings)
         filtered = [row for row, s in enumerate(settings) if s.top_k or s.top_p < 1.0]
-        width = max((len(draw.recent_codes) for draw in draws), default=0)
+        recent = [draw.recent_codes for draw in draws]
+        barred = [draw.barred_codes for draw in draws]
         return SamplingRows(
             window=self._send(self._window.tensor[:count]),
             temperature=self._send(self._temperature.tensor[:count]),
@@ -149,16 +150,17 @@ class StepBuffers:
             top_k=self._wholes([settings[row].top_k for row in filtered] or None),
             top_p=self._reals([settings[row].top_p for row in filtered] or None, torch.float64),
             repetition_penalty=self._reals(
-                [s.repetition_penalty for s in settings] if width else None
+                [s.repetition_penalty for s in settings] if any(recent) else None
             ),
-            recent=self._wholes(
-                [
-                    [*draw.recent_codes, *[num_columns] * (width - len(draw.recent_codes))]
-                    for draw in draws
-                ]
-                if width
-                else None
-            ),
+            recent=self._padded(recent, num_columns),
+            barred=self._padded(barred, num_columns),
+        )
+
+    def _padded(self, lists: list[tuple[int, ...]], filler: int) -> Tensor | None:
+        """Equally long rows; `None` where all are empty."""
+        width = max(map(len, lists), default=0)
+        return self._wholes(
+            [[*row, *[filler] * (width - len(row))] for row in lists] if width else None
         )
 
     def _reals(

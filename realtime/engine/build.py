@@ -19,6 +19,7 @@ from realtime.config import ServiceConfig, compiler_command, user_cache_dir
 from realtime.engine.batch import StepBuffers
 from realtime.engine.codec_stage import CodecInline, CodecStage, CodecThread
 from realtime.engine.core import EngineCore, EngineParts, Link, Sink
+from realtime.engine.guards import GuardLimits
 from realtime.engine.kv_cache import KVCache, KVSizing, block_bytes, size_cache
 from realtime.engine.memory import free_bytes
 from realtime.engine.runner import ModelRunner
@@ -66,6 +67,10 @@ class EngineBuilder:
             max_request_s=self._config.max_request_s,
             prefix_cache=self._config.prefix_cache,
             num_kept_blocks=int(self._num_blocks * self._config.prefix_cache_ratio),
+            guards=GuardLimits(
+                repetition_s=self._config.max_repetition_s,
+                silence_s=self._config.max_silence_s,
+            ),
         )
         self.is_compiled = False
 

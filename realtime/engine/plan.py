@@ -28,6 +28,9 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
         min_s_per_phoneme: Shortest plausible speech of a segment, per phoneme.
         max_s_per_phoneme: Longest plausible speech of a segment, per phoneme.
         extra_s: Added to the longest plausible speech of a segment (short words are slower).
+        pause_positions: Positions-in-frame whose codes name their sound; empty where the codec does
+            not say.
+        pause_codes: First one and one past the last one of their codes that are a pause.
     """
 
     tokens_per_frame: int
@@ -40,6 +43,8 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
     min_s_per_phoneme: float
     max_s_per_phoneme: float
     extra_s: float
+    pause_positions: tuple[int, ...] = ()
+    pause_codes: tuple[int, int] = (0, 0)
 
     @property
     def frames_per_second(self) -> float:
@@ -69,6 +74,7 @@ class Draw(msgspec.Struct, frozen=True, gc=False):
         index: Counts the draws of the request; with the seed it fixes the random number.
         settings: The request's sampling.
         recent_codes: Codes lately drawn at this frame position; empty unless they are penalised.
+        barred_codes: Codes that may not be drawn; leaves some.
     """
 
     position_in_frame: int
@@ -76,6 +82,7 @@ class Draw(msgspec.Struct, frozen=True, gc=False):
     index: int
     settings: SamplingSettings
     recent_codes: tuple[int, ...] = ()
+    barred_codes: tuple[int, ...] = ()
 
 
 class SequenceSlice(msgspec.Struct, frozen=True, gc=False):

@@ -40,6 +40,7 @@ class SamplingRows:
         repetition_penalty: float32 `[R]`.
         recent: int64 `[R, W]`, columns that the penalty applies to, padded with the number of
             columns.
+        barred: int64 `[R, B]`, columns that may not be drawn, padded likewise.
     """
 
     window: Tensor
@@ -51,6 +52,7 @@ class SamplingRows:
     top_p: Tensor | None = None
     repetition_penalty: Tensor | None = None
     recent: Tensor | None = None
+    barred: Tensor | None = None
 
 
 def uniforms(seed: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -92,8 +94,8 @@ def gumbel_windows(num_columns: int, device: str) -> Tensor:
 def draw_columns(logits: Tensor, rows: SamplingRows) -> Tensor:
     """Draw one column a row.
 
-    The repetition penalty acts on the logits, then temperature, then min-p and top-k, then top-p
-    over what these leave.
+    Barred columns are left out, then the repetition penalty acts on the logits, then temperature,
+    then min-p and top-k, then top-p over what these leave.
 
     Args:
         logits: `[R, C]`, `-inf` where illegal; at least one finite column a row.
@@ -108,6 +110,8 @@ def draw_columns(logits: Tensor, rows: SamplingRows) -> Tensor:
 def perturbed(logits: Tensor, rows: SamplingRows) -> Tensor:
     """The sums whose largest is drawn, float32 `[R, C]`; `-inf` where a column is filtered out."""
     logits = logits.float()
+    if rows.barred is not None:
+        logits = logits.masked_fill(_columns(logits, rows.barred), float("-inf"))
     if rows.recent is not None and rows.repetition_penalty is not None:
         logits = _penalise(logits, rows.recent, rows.repetition_penalty)
     scaled = logits / rows.temperature[:, None]
@@ -127,11 +131,16 @@ def _penalise(logits: Tensor, recent: Tensor, penalty: Tensor) -> Tensor:
 
     The form of CTRL (arXiv 1909.05858).
     """
-    num_rows, num_columns = logits.shape
-    is_recent = torch.zeros(num_rows, num_columns + 1, dtype=torch.bool, device=logits.device)
-    is_recent = is_recent.scatter_(1, recent, value=True)[:, :-1]
+    is_recent = _columns(logits, recent)
     factor = penalty[:, None]
     return torch.where(is_recent, torch.where(logits > 0, logits / factor, logits * factor), logits)
+
+
+def _columns(logits: Tensor, listed: Tensor) -> Tensor:
+    """Which columns of `[R, C]` are listed, bool; `listed` is padded with C."""
+    num_rows, num_columns = logits.shape
+    is_listed = torch.zeros(num_rows, num_columns + 1, dtype=torch.bool, device=logits.device)
+    return is_listed.scatter_(1, listed, value=True)[:, :-1]
 
 
 def _nucleus(scaled: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:

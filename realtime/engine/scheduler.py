@@ -11,6 +11,7 @@ from collections import deque
 import msgspec
 
 from realtime.clock import Clock
+from realtime.engine.guards import Fault, Finding, GuardLimits, SegmentGuard
 from realtime.engine.plan import (
     Draw,
     NewFrame,
@@ -49,6 +50,7 @@ class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_request_s: float
     prefix_cache: bool = True
     num_kept_blocks: int = 0
+    guards: GuardLimits = GuardLimits()
 
     def __post_init__(self) -> None:
         if self.max_step_tokens < self.max_streams:
@@ -90,6 +92,8 @@ class Scheduler:
         self._max_unheard_samples = int(limits.max_unheard_s * layout.sample_rate_hz)
         self._max_frames = max(1, int(limits.max_request_s * layout.frames_per_second))
         self.num_tokens_total = 0
+        self.num_mended = dict.fromkeys(Fault, 0)  # segments, since the start
+        self.num_given_up = dict.fromkeys(Fault, 0)
 
     @property
     def num_running(self) -> int:
@@ -312,20 +316,21 @@ class Scheduler:
         )
         if kept < held:
             self._residency.release(sequence.keep_segments(kept))
-        sequence.begin_segment(segment)
+        sequence.begin_segment(segment, self._new_guard())
 
     def _slice(self, sequence: Sequence, count: int, phase: Phase) -> SequenceSlice:
         assert sequence.slot is not None
         first = sequence.num_computed
         draw = None
         if count == sequence.num_uncomputed:
-            settings = sequence.settings
+            settings = sequence.draw_settings
             draw = Draw(
                 sequence.position_in_frame,
                 sequence.may_end,
                 sequence.num_draws,
                 settings,
                 sequence.recent_codes() if settings.repetition_penalty != 1.0 else (),
+                sequence.barred_codes,
             )
         return SequenceSlice(
             sequence.request_id,
@@ -376,9 +381,11 @@ class Scheduler:
         if sequence.num_frames >= self._max_frames:
             self._finish(sequence, "length")
             return
-        if sequence.is_overlong:
-            sequence.was_guarded = True
-            self._end_segment(sequence, now)
+        finding = sequence.watch(codes)
+        if finding is not None and not sequence.was_mended:
+            self._mend(sequence, finding)
+        elif finding is not None or sequence.is_overlong:
+            self._give_up(sequence, finding, now)
         elif self._is_full(sequence):
             kept = 2 if sequence.num_segments_held > 2 else 1
             self._residency.release(sequence.keep_segments(kept))
@@ -387,6 +394,25 @@ class Scheduler:
         is_running = sequence.request_id in self._running and not sequence.is_idle
         if is_running and self._lead(sequence) > self._max_unheard_samples:
             sequence.park(now)
+
+    def _mend(self, sequence: Sequence, finding: Finding) -> None:
+        """Go on from the last good frame."""
+        self.num_mended[finding.fault] += 1
+        sequence.num_mended += 1
+        sequence.mend(finding, self._new_guard())
+        self._residency.rewind(sequence)
+
+    def _new_guard(self) -> SegmentGuard:
+        return SegmentGuard(self.limits.guards, self._layout)
+
+    def _give_up(self, sequence: Sequence, finding: Finding | None, now: float) -> None:
+        """End a segment that cannot be mended; the next one does not go on from its fault."""
+        self.num_given_up[Fault.OVERLONG if finding is None else finding.fault] += 1
+        sequence.was_guarded = True
+        if finding is not None:
+            sequence.take_back(finding.num_frames)
+            self._residency.rewind(sequence)
+        self._end_segment(sequence, now)
 
     def _end_segment(self, sequence: Sequence, now: float) -> None:
         """Close the current segment: go on with the next one, finish, or wait for text."""

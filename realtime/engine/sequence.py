@@ -7,6 +7,7 @@ from collections import deque
 
 import msgspec
 
+from realtime.engine.guards import Finding, Mending, SegmentGuard
 from realtime.engine.plan import NewFrame, SamplingSettings, SpeechLayout
 from realtime.messages import EngineTimings
 
@@ -44,8 +45,10 @@ class PendingSegment(msgspec.Struct, frozen=True):
 
 
 class _SpokenSegment(msgspec.Struct):
-    """A segment in the sequence: where its prompt starts, where its speech starts, and how long it
-    may be.
+    """A segment in the sequence: where its prompt starts, where its speech starts, how long it may
+    be, and what became of it.
+
+    `first_frame` moves on by the frames that were taken back: they are not part of its speech.
     """
 
     index: int
@@ -53,6 +56,8 @@ class _SpokenSegment(msgspec.Struct):
     first_frame: int
     min_frames: int
     max_frames: int
+    guard: SegmentGuard
+    was_mended: bool = False
 
 
 class Sequence:
@@ -96,6 +101,7 @@ class Sequence:
         self.plays_until = 0.0
         self.held_frame: NewFrame | None = None  # the first one, until the second is there too
         self.was_guarded = False
+        self.num_mended = 0
         self.first_segment_at: float | None = None
         self.scheduled_at: float | None = None
         self.first_token_at: float | None = None
@@ -105,6 +111,7 @@ class Sequence:
         self._starved_s = 0.0
         self._parked_s = 0.0
         self._layout = layout
+        self._mending: Mending | None = None
         self._segments: list[_SpokenSegment] = []
         self._blocks: list[int] = []
         self._block_table: tuple[int, ...] = ()
@@ -149,6 +156,27 @@ class Sequence:
         return self.num_frames - segment.first_frame >= segment.max_frames
 
     @property
+    def was_mended(self) -> bool:
+        """Whether a fault of the segment being spoken was mended before."""
+        return self._segments[-1].was_mended
+
+    @property
+    def draw_settings(self) -> SamplingSettings:
+        """How the next token is drawn."""
+        mending = self._mending
+        if mending is None or self.num_frames >= mending.until:
+            return self.settings
+        return mending.settings
+
+    @property
+    def barred_codes(self) -> tuple[int, ...]:
+        """Codes that the next token may not be."""
+        mending = self._mending
+        if mending is None or self.num_frames >= mending.barred_until:
+            return ()
+        return mending.barred_codes[len(self._codes)]
+
+    @property
     def num_segments_held(self) -> int:
         """Segments whose tokens the sequence still holds, the current one included."""
         return len(self._segments)
@@ -158,8 +186,8 @@ class Sequence:
         position = len(self._codes)
         return tuple(frame[position] for frame in self._recent)
 
-    def begin_segment(self, segment: PendingSegment) -> None:
-        """Put a segment's prompt behind everything spoken so far."""
+    def begin_segment(self, segment: PendingSegment, guard: SegmentGuard) -> None:
+        """Put a segment's prompt behind everything spoken so far; `guard` is to watch it."""
         self._segments.append(
             _SpokenSegment(
                 index=segment.index,
@@ -167,6 +195,7 @@ class Sequence:
                 first_frame=self.num_frames,
                 min_frames=segment.min_frames(self._layout),
                 max_frames=segment.max_frames(self._layout),
+                guard=guard,
             )
         )
         self.token_ids.extend(segment.prompt)
@@ -189,6 +218,28 @@ class Sequence:
         self._recent.append(frame)
         self.num_frames += 1
         return frame
+
+    def watch(self, codes: tuple[int, ...]) -> Finding | None:
+        """What is wrong with the segment's speech as of its newest frame."""
+        return self._segments[-1].guard.add(codes)
+
+    def take_back(self, num_frames: int) -> None:
+        """Forget the last frames: sent they are, but what follows is not to go on from them.
+
+        The cache's share of it is the owner's.
+        """
+        del self.token_ids[len(self.token_ids) - num_frames * self._layout.tokens_per_frame :]
+        self._segments[-1].first_frame += num_frames
+
+    def mend(self, finding: Finding, guard: SegmentGuard) -> None:
+        """Draw a segment's speech anew from before its fault, with care at first; `guard` is to
+        watch it.
+        """
+        segment = self._segments[-1]
+        segment.was_mended = True
+        segment.guard = guard
+        self.take_back(finding.num_frames)
+        self._mending = Mending.of(finding, self.settings, self.num_frames)
 
     def next_needed_at(self, now: float) -> float:
         """When a listener needs the frame completed now: behind all before it, or at once.

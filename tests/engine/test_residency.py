@@ -1,3 +1,4 @@
+from realtime.engine.guards import GuardLimits, SegmentGuard
 from realtime.engine.plan import SamplingSettings
 from realtime.engine.residency import Residency
 from realtime.engine.sequence import PendingSegment, Sequence
@@ -18,7 +19,9 @@ class Cache:
         sequence = Sequence(
             len(self.running), arrival=len(self.running), settings=sampling, layout=LAYOUT
         )
-        sequence.begin_segment(PendingSegment(0, tuple(tokens), 1))
+        sequence.begin_segment(
+            PendingSegment(0, tuple(tokens), 1), SegmentGuard(GuardLimits(), LAYOUT)
+        )
         self.running.append(sequence)
         return sequence
 

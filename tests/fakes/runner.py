@@ -83,4 +83,7 @@ class ScriptedRunner:
         if draw.may_end and state % 1000 < self._end_threshold:
             return self._layout.end_of_speech_id
         base = self._layout.audio_base_id + draw.position_in_frame * self._layout.codebook_size
-        return base + (state >> 10) % self._layout.codebook_size
+        code = (state >> 10) % self._layout.codebook_size
+        while code in draw.barred_codes:
+            code = (code + 1) % self._layout.codebook_size
+        return base + code
