@@ -71,9 +71,14 @@ class EndText(_Message, frozen=True, kw_only=True, tag="end_text"):
 
 
 class CancelRequest(_Message, frozen=True, kw_only=True, tag="cancel"):
-    """Free the request before the next step; answered by `Finished(reason="cancelled")`."""
+    """Free the request before the next step; answered by `Finished(reason="cancelled")`.
+
+    Attributes:
+        sent_at: When the gateway gave the request up.
+    """
 
     request_id: int
+    sent_at: float | None = None
 
 
 class PlaybackReport(_Message, frozen=True, kw_only=True, tag="playback"):
@@ -123,6 +128,7 @@ class OutputChunk(_Message, frozen=True, kw_only=True, tag="chunk"):
             samples_per_frame.
         pcm: s16le mono samples, whole frames; empty unless `wants_audio`.
         codes: 7 codes a frame, flat; empty unless `wants_tokens`.
+        text_at: Where the engine had to wait for this chunk's text: when it arrived.
     """
 
     request_id: int
@@ -130,6 +136,7 @@ class OutputChunk(_Message, frozen=True, kw_only=True, tag="chunk"):
     num_frames: int
     pcm: bytes
     codes: tuple[int, ...] = ()
+    text_at: float | None = None
 
 
 class SegmentSpoken(_Message, frozen=True, kw_only=True, tag="spoken"):
@@ -170,12 +177,18 @@ class Finished(_Message, frozen=True, kw_only=True, tag="finished"):
     Attributes:
         num_tokens: Speech tokens generated, END_OF_SPEECH not counted.
         num_frames: Frames sent.
+        num_mended: Segments that ran into a fault and were drawn anew from before it.
+        num_orphaned_steps: Steps that worked for the request after its cancel was sent.
+        num_orphaned_tokens: Tokens, prompts included, that they computed for it.
     """
 
     request_id: int
     reason: FinishReason
     num_tokens: int
     num_frames: int
+    num_mended: int = 0
+    num_orphaned_steps: int = 0
+    num_orphaned_tokens: int = 0
     timings: EngineTimings
 
 
@@ -197,6 +210,13 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
         step_s: Smoothed duration of one decode step with the present batch; 0 when idle.
         codec_s: Smoothed codec time of one frame batch; 0 when idle.
         resident_bytes: Memory of the engine process.
+        num_preempted_total: Times that a request lost its KV blocks to another one.
+        num_queried_tokens_total: Tokens looked up in the prefix cache.
+        num_hit_tokens_total: Those of them that were found.
+        num_mended_total: Segments drawn anew from before a fault, by fault.
+        num_given_up_total: Segments ended because of a fault, by fault.
+        phase_s_total: Time in steps that only decoded, only prefilled, did both (`mixed`), and on
+            the host around them.
     """
 
     at: float
@@ -210,6 +230,12 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
     step_s: float
     codec_s: float
     resident_bytes: int
+    num_preempted_total: int = 0
+    num_queried_tokens_total: int = 0
+    num_hit_tokens_total: int = 0
+    num_mended_total: dict[str, int] = {}
+    num_given_up_total: dict[str, int] = {}
+    phase_s_total: dict[str, float] = {}
 
 
 FromEngine = EngineReady | OutputChunk | SegmentSpoken | Finished | Failed | CapacityReport

@@ -129,6 +129,7 @@ class CodecStage:
             codes=tuple(code for frame in frames for code in frame.codes)
             if first.wants_tokens
             else (),
+            text_at=first.text_at,
         )
 
     def _close(self, mark: _Mark) -> FromEngine:

@@ -181,8 +181,8 @@ class EngineCore:
                     self.scheduler.append(request_id, index, prompt, len(phonemes))
             case EndText(request_id=request_id):
                 self.scheduler.end_text(request_id)
-            case CancelRequest(request_id=request_id):
-                self.scheduler.cancel(request_id)
+            case CancelRequest(request_id=request_id, sent_at=sent_at):
+                self.scheduler.cancel(request_id, sent_at)
             case PlaybackReport(request_id=request_id, sent_samples=sent_samples):
                 self.scheduler.report_playback(request_id, sent_samples)
             case Shutdown():

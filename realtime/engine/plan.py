@@ -134,6 +134,8 @@ class NewFrame(msgspec.Struct, frozen=True, gc=False):
         frame: Index within the request.
         codes: One code in [0, codebook_size) for each position-in-frame.
         needed_at: When a listener who plays without a pause since the first frame needs it.
+        text_at: When the text arrived that the stream had to wait for before it; `None` where it
+            had not.
     """
 
     request_id: int
@@ -143,6 +145,7 @@ class NewFrame(msgspec.Struct, frozen=True, gc=False):
     needed_at: float
     wants_audio: bool
     wants_tokens: bool
+    text_at: float | None = None
 
 
 Output = NewFrame | SegmentSpoken | Finished | Failed

@@ -25,6 +25,7 @@ from realtime.engine.plan import (
 )
 from realtime.engine.residency import Residency
 from realtime.engine.sequence import PendingSegment, Sequence
+from realtime.engine.step_log import StepLog
 from realtime.errors import CapacityError, SpeechError, TextTooLongError
 from realtime.messages import Failed, Finished, FinishReason, SegmentSpoken
 
@@ -87,6 +88,7 @@ class Scheduler:
         self._running: dict[int, Sequence] = {}  # in order of admission: oldest first
         self._free_slots = list(range(limits.max_streams - 1, -1, -1))
         self._outputs: list[Output] = []
+        self._steps = StepLog()
         self._num_arrivals = 0
         self._slot_held_s = 1.0
         self._max_unheard_samples = int(limits.max_unheard_s * layout.sample_rate_hz)
@@ -189,11 +191,18 @@ class Scheduler:
         if sequence.first_segment_at is None or sequence.starved_since is not None:
             self._finish(sequence, "guard" if sequence.was_guarded else "end_of_speech")
 
-    def cancel(self, request_id: int) -> None:
-        """Free a request's slot and blocks now; ignored where it is already over."""
+    def cancel(self, request_id: int, sent_at: float | None = None) -> None:
+        """Free a request's slot and blocks now; ignored where it is already over.
+
+        Args:
+            request_id: Of any request.
+            sent_at: When its caller gave it up: what was computed for it since then is counted.
+        """
         sequence = self._sequences.get(request_id)
-        if sequence is not None:
-            self._finish(sequence, "cancelled")
+        if sequence is None:
+            return
+        orphaned = (0, 0) if sent_at is None else self._steps.work_since(request_id, sent_at)
+        self._finish(sequence, "cancelled", orphaned)
 
     def fail(self, request_id: int, error: SpeechError) -> None:
         """End one request with an error; the others are not touched. Ignored where it is already
@@ -240,13 +249,17 @@ class Scheduler:
                 if count and self._reserve(sequence, count, planned):
                     planned[sequence.request_id] = self._slice(sequence, count, phase)
                     budget -= count
-        return StepPlan(tuple(planned.values()))
+        plan = StepPlan(tuple(planned.values()))
+        if plan.slices:
+            self._steps.begin(plan)
+        return plan
 
     def commit(self, plan: StepPlan, result: StepResult) -> None:
         """Take over what a step computed: cache positions, new tokens, finished frames, segments
         and requests.
         """
         now = self._clock.now()
+        self._steps.end(now)
         drawn = iter(result.token_ids)
         for piece in plan.slices:
             token_id = next(drawn) if piece.draw is not None else None
@@ -372,7 +385,9 @@ class Scheduler:
             sequence.next_needed_at(now),
             sequence.wants_audio,
             sequence.wants_tokens,
+            sequence.text_at,
         )
+        sequence.text_at = None
         if not frame.frame and sequence.wants_audio and len(self._running) > _FEW_STREAMS:
             sequence.held_frame = frame
         else:
@@ -438,7 +453,9 @@ class Scheduler:
             self._outputs.append(sequence.held_frame)
             sequence.held_frame = None
 
-    def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
+    def _finish(
+        self, sequence: Sequence, reason: FinishReason, orphaned: tuple[int, int] = (0, 0)
+    ) -> None:
         if reason != "cancelled":
             self._let_go(sequence)
         self._release(sequence)
@@ -448,6 +465,9 @@ class Scheduler:
                 reason=reason,
                 num_tokens=sequence.num_tokens,
                 num_frames=sequence.num_frames,
+                num_mended=sequence.num_mended,
+                num_orphaned_steps=orphaned[0],
+                num_orphaned_tokens=orphaned[1],
                 timings=sequence.timings(self._clock.now()),
             )
         )

@@ -107,6 +107,7 @@ class Sequence:
         self.first_token_at: float | None = None
         self.last_token_at: float | None = None
         self.starved_since: float | None = None
+        self.text_at: float | None = None  # end of a wait for text, until a frame follows it
         self.parked_since: float | None = None
         self._starved_s = 0.0
         self._parked_s = 0.0
@@ -307,6 +308,7 @@ class Sequence:
     def feed(self, now: float) -> None:
         """Stop waiting for text."""
         if self.starved_since is not None:
+            self.text_at = now
             self._starved_s += now - self.starved_since
             self.starved_since = None
 
