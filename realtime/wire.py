@@ -226,6 +226,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     real_time_factor: float | None = None
     underrun_s: float = 0.0
     underruns: int = 0
+    text_underrun_s: float = 0.0
+    text_underruns: int = 0
+    text_resume_s: float | None = None
     slot_free_s: float | None = None
 
 

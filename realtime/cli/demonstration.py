@@ -139,4 +139,6 @@ _MEANINGS = (
     ("real_time_factor", "", "compute time per second of speech; below 1 keeps up"),
     ("underruns", "", "times a listener who starts at the first byte would hear a gap"),
     ("underrun_s", "s", "length of those gaps"),
+    ("text_underruns", "", "such gaps because the text came too late"),
+    ("text_underrun_s", "s", "length of those"),
 )

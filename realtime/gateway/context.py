@@ -242,6 +242,8 @@ class Context:
         num_samples = chunk.num_frames * settings.samples_per_frame
         sample_offset = chunk.first_frame * settings.samples_per_frame
         has_audio = "audio" in settings.outputs
+        if has_audio and chunk.text_at is not None:
+            delivery.waited_for_text(chunk.text_at)
         if "tokens" in settings.outputs:
             tokens = wire.Tokens(
                 context=self.name, first_frame=chunk.first_frame, codes=chunk.codes

@@ -2,6 +2,8 @@
 itself.
 """
 
+from collections import deque
+
 from realtime.gateway.pacing import PlaybackClock
 from realtime.messages import EngineTimings
 from realtime.telemetry.stages import RequestStages
@@ -22,6 +24,7 @@ class Delivery:
         self.queued_samples = 0
         self.sent_samples = 0
         self.audible_sample: int | None = None
+        self._text_waits: deque[tuple[int, float]] = deque()  # queued, not sent: sample, text_at
         self._first_sentence_end: int | None = None
         self._last_sent_at = at
 
@@ -29,6 +32,16 @@ class Delivery:
     def is_complete(self) -> bool:
         """Whether the socket has taken everything that was queued."""
         return self.sent_samples >= self.queued_samples
+
+    def waited_for_text(self, text_at: float) -> None:
+        """The output that is queued next had to wait for its text, which arrived at `text_at`."""
+        self._text_waits.append((self.queued_samples, text_at))
+
+    def _text_at(self, first_sample: int) -> float | None:
+        """When the text of the output from this sample on arrived, where it was waited for."""
+        if self._text_waits and self._text_waits[0][0] <= first_sample:
+            return self._text_waits.popleft()[1]
+        return None
 
     def sent(self, num_samples: int, at: float, *, is_audio: bool) -> None:
         """The socket has taken output that covers the next `num_samples` samples."""
@@ -38,7 +51,7 @@ class Delivery:
         if is_audio and num_samples:
             if self.stages.first_audio_at is None:
                 self.stages.first_audio_at = at
-            heard_at = self.playback.sent(num_samples, at)
+            heard_at = self.playback.sent(num_samples, at, self._text_at(first_sample))
             audible = self.audible_sample
             if audible is not None and first_sample <= audible < self.sent_samples:
                 offset_s = (audible - first_sample) / self.playback.sample_rate_hz
@@ -79,3 +92,6 @@ class Delivery:
         self.stages.num_samples = max(self.stages.num_samples, self.queued_samples)
         self.stages.underrun_s = self.playback.underrun_s
         self.stages.num_underruns = self.playback.num_underruns
+        self.stages.text_underrun_s = self.playback.text_underrun_s
+        self.stages.num_text_underruns = self.playback.num_text_underruns
+        self.stages.text_resume_s = self.playback.text_resume_s

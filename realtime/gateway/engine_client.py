@@ -61,7 +61,7 @@ class EngineRequest:
 
     def cancel(self) -> None:
         """Free the request; its `Finished` is still delivered."""
-        self._client.post(CancelRequest(request_id=self.request_id))
+        self._client.post_cancel(self.request_id)
 
     def detach(self) -> None:
         """Deliver nothing further: the caller is gone."""
@@ -79,6 +79,7 @@ class EngineClient:
         ready: What the engine said of itself.
         on_report: Called with each capacity report.
         on_late: Called for each message of a request that is over or was never opened.
+        on_cancelled: Called with the end of each cancelled request and the time of its cancel.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class EngineClient:
         *,
         on_report: Callable[[CapacityReport], None] | None = None,
         on_late: Callable[[], None] | None = None,
+        on_cancelled: Callable[[Finished, float], None] | None = None,
     ) -> None:
         self.ready = ready
         self.report: CapacityReport | None = None
@@ -97,6 +99,8 @@ class EngineClient:
         self._clock = clock
         self._on_report = on_report
         self._on_late = on_late
+        self._on_cancelled = on_cancelled
+        self._cancelled_at: dict[int, float] = {}
         self._deliver: dict[int, Callable[[RequestEvent], None] | None] = {}
         self._outbox: deque[ToEngine] = deque()
         self._playback: dict[int, PlaybackReport] = {}
@@ -147,6 +151,12 @@ class EngineClient:
         if message.request_id in self._deliver and not self._is_lost:
             self._outbox.append(message)
             self._signal.set()
+
+    def post_cancel(self, request_id: int) -> None:
+        """Queue the cancel of an open request, once."""
+        if request_id in self._deliver and request_id not in self._cancelled_at:
+            sent_at = self._cancelled_at[request_id] = self._clock.now()
+            self.post(CancelRequest(request_id=request_id, sent_at=sent_at))
 
     def post_playback(self, report: PlaybackReport) -> None:
         """Queue a playback report in place of an older one that still waits."""
@@ -225,5 +235,8 @@ class EngineClient:
         if isinstance(event, Finished | Failed):
             del self._deliver[request_id]
             self._playback.pop(request_id, None)
+            cancelled_at = self._cancelled_at.pop(request_id, None)
+            if cancelled_at is not None and isinstance(event, Finished) and self._on_cancelled:
+                self._on_cancelled(event, cancelled_at)
         if deliver is not None:
             deliver(event)

@@ -7,6 +7,10 @@ class PlaybackClock:
     """A listener that starts to play at the first byte, never pauses, and waits in silence whenever
     data is late.
 
+    A silence that begins while the caller's next text has not reached the engine is the text's, all
+    of it; `text_resume_s` says how much of the longest one came after the text had arrived. Every
+    other silence is an underrun of the service.
+
     Args:
         sample_rate_hz: Samples it plays per second.
         tolerance_s: Lateness that no one hears and that is not counted: the arrival of a chunk is
@@ -21,27 +25,40 @@ class PlaybackClock:
         self.sent_samples = 0
         self.underrun_s = 0.0
         self.num_underruns = 0
+        self.text_underrun_s = 0.0
+        self.num_text_underruns = 0
+        self.text_resume_s: float | None = None
 
-    def sent(self, num_samples: int, at: float) -> float:
+    def sent(self, num_samples: int, at: float, text_at: float | None = None) -> float:
         """Account for a chunk given to the socket.
 
         Args:
             num_samples: Samples in the chunk, at least one.
             at: When it was given.
+            text_at: When its text reached the engine, where the engine had to wait for it.
 
         Returns:
             The instant at which the listener hears the chunk's first sample.
         """
         starts_at = at if self._plays_until is None else self._plays_until
         if at > starts_at:
-            late_s = at - starts_at
+            self._note_silence(starts_at, at, text_at)
             starts_at = at
-            if late_s > self._tolerance_s:
-                self.underrun_s += late_s
-                self.num_underruns += 1
         self._plays_until = starts_at + num_samples / self.sample_rate_hz
         self.sent_samples += num_samples
         return starts_at
+
+    def _note_silence(self, dry_at: float, at: float, text_at: float | None) -> None:
+        late_s = at - dry_at
+        if late_s <= self._tolerance_s:
+            return
+        if text_at is None or text_at <= dry_at:
+            self.underrun_s += late_s
+            self.num_underruns += 1
+            return
+        self.text_underrun_s += late_s
+        self.num_text_underruns += 1
+        self.text_resume_s = max(at - text_at, self.text_resume_s or 0.0)
 
     def played(self, samples: int) -> None:
         """Take the caller's word for what was heard; a report cannot exceed what was sent and never

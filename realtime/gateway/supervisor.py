@@ -248,6 +248,21 @@ class EngineSupervisor:
         metrics.engine_step_s.set(report.step_s)
         metrics.engine_codec_s.set(report.codec_s)
         metrics.engine_resident_bytes.set(report.resident_bytes)
+        for total, counter in (
+            ("num_preempted_total", metrics.engine_preempted),
+            ("num_queried_tokens_total", metrics.engine_queried_tokens),
+            ("num_hit_tokens_total", metrics.engine_hit_tokens),
+        ):
+            before = getattr(last, total) if last is not None else 0
+            counter.inc(max(0, getattr(report, total) - before))
+        for total, counter, label in (
+            ("num_mended_total", metrics.engine_mended, "fault"),
+            ("num_given_up_total", metrics.engine_given_up, "fault"),
+            ("phase_s_total", metrics.engine_phase_s, "phase"),
+        ):
+            before = getattr(last, total) if last is not None else {}
+            for kind, count in getattr(report, total).items():
+                counter.labels(**{label: kind}).inc(max(0, count - before.get(kind, 0)))
         self._last_report = report
 
 

@@ -27,6 +27,8 @@ _TPOT_BUCKETS_S = (
 )
 _LENGTH_BUCKETS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _UNDERRUN_BUCKETS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_ORPHANED_STEPS_BUCKETS = (0.0, 1.0, 2.0, 4.0, 8.0)
+_ORPHANED_TOKENS_BUCKETS = (0.0, 1.0, 2.0, 8.0, 64.0, 512.0)
 _FACTOR_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
 _RATE_BUCKETS_HZ = (20.0, 40.0, 60.0, 82.0, 100.0, 150.0, 200.0, 400.0, 800.0, 1600.0)
 
@@ -76,8 +78,18 @@ _REQUEST_HISTOGRAMS: dict[str, tuple[str, str, tuple[float, ...]]] = {
     ),
     "underrun_s": (
         "underrun_seconds",
-        "Silence heard by a listener that starts at the first byte",
+        "Silence heard by a listener that starts at the first byte, its text being there",
         _UNDERRUN_BUCKETS_S,
+    ),
+    "text_underrun_s": (
+        "text_underrun_seconds",
+        "Silence that began before the next text had reached the engine",
+        _UNDERRUN_BUCKETS_S,
+    ),
+    "text_resume_s": (
+        "text_resume_seconds",
+        "Longest part of such a silence that came after the text",
+        _LATENCY_BUCKETS_S,
     ),
     "slot_free_s": ("slot_free_seconds", "Cancel to slot and memory free", _SLOT_FREE_BUCKETS_S),
 }
@@ -96,6 +108,9 @@ class ServiceMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"speech_{name}", text, labels, registry=registry)
 
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"speech_{name}", text, buckets=buckets, registry=registry)
+
         self.sessions = gauge("sessions", "Open sessions")
         self.contexts = gauge("contexts", "Open contexts")
         self.sessions_refused = counter("sessions_refused", "Upgrades refused", "reason")
@@ -103,7 +118,10 @@ class ServiceMetrics:
         self.errors = counter("errors", "Errors answered", "code")
         self.audio_sent_s = counter("audio_sent_seconds", "Audio given to sockets")
         self.underruns = counter(
-            "underruns", "Times a listener that starts at the first byte ran dry"
+            "underruns", "Times a listener that starts at the first byte ran dry, its text being there"
+        )
+        self.text_underruns = counter(
+            "text_underruns", "Times it ran dry before the next text had reached the engine"
         )
         self.engine_ready = gauge("engine_ready", "1 while the engine takes requests")
         self.engine_restarts = counter("engine_restarts", "Engine processes lost and replaced")
@@ -123,8 +141,43 @@ class ServiceMetrics:
         self.engine_step_s = gauge("engine_step_seconds", "Smoothed duration of a decode step")
         self.engine_codec_s = gauge("engine_codec_seconds", "Smoothed codec time of a frame batch")
         self.engine_resident_bytes = gauge("engine_resident_bytes", "Memory of the engine process")
+        self.engine_preempted = counter(
+            "engine_preemptions", "Requests that lost their key-value blocks to another one"
+        )
+        self.engine_queried_tokens = counter(
+            "engine_prefix_queried_tokens", "Tokens looked up in the prefix cache"
+        )
+        self.engine_hit_tokens = counter(
+            "engine_prefix_hit_tokens", "Tokens found there, and so not computed"
+        )
+        self.engine_mended = counter(
+            "engine_mended_segments", "Segments drawn anew from before a fault", "fault"
+        )
+        self.engine_given_up = counter(
+            "engine_guarded_segments", "Segments ended because of a fault", "fault"
+        )
+        self.engine_phase_s = counter(
+            "engine_step_phase_seconds",
+            "Time in steps that only decoded, only prefilled or did both, and on the host for them",
+            "phase",
+        )
+        self._cancel_s = histogram(
+            "engine_cancel_seconds",
+            "Cancel, error or disconnect in the gateway to slot and blocks free",
+            _SLOT_FREE_BUCKETS_S,
+        )
+        self._orphaned_steps = histogram(
+            "engine_orphaned_steps",
+            "Steps that worked for a request after it was given up",
+            _ORPHANED_STEPS_BUCKETS,
+        )
+        self._orphaned_tokens = histogram(
+            "engine_orphaned_tokens",
+            "Tokens, prompts included, computed by those steps for it",
+            _ORPHANED_TOKENS_BUCKETS,
+        )
         self._histograms = {
-            figure: Histogram(f"speech_request_{name}", text, buckets=buckets, registry=registry)
+            figure: histogram(f"request_{name}", text, buckets)
             for figure, (name, text, buckets) in _REQUEST_HISTOGRAMS.items()
         }
 
@@ -137,10 +190,23 @@ class ServiceMetrics:
         """
         self.requests.labels(outcome=outcome).inc()
         self.underruns.inc(figures.get("underruns") or 0)
+        self.text_underruns.inc(figures.get("text_underruns") or 0)
         for figure, histogram in self._histograms.items():
             value = figures.get(figure)
             if value is not None:
                 histogram.observe(value)
+
+    def observe_cancel(self, freed_s: float, *, num_steps: int, num_tokens: int) -> None:
+        """Count a request that was given up.
+
+        Args:
+            freed_s: From then until its slot and blocks were free.
+            num_steps: Steps that still worked for it.
+            num_tokens: Tokens that they computed.
+        """
+        self._cancel_s.observe(freed_s)
+        self._orphaned_steps.observe(num_steps)
+        self._orphaned_tokens.observe(num_tokens)
 
     def render(self) -> tuple[bytes, str]:
         """The exposition and its content type."""

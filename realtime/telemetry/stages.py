@@ -31,8 +31,11 @@ class RequestStages:
         done_at: Everything was given to the socket.
         num_tokens: Speech tokens generated.
         num_samples: Samples generated.
-        underrun_s: Silence that listener heard while waiting for data.
+        underrun_s: Silence that listener heard while waiting for data whose text was there.
         num_underruns: How often.
+        text_underrun_s: Silence that began before the next text had reached the engine.
+        num_text_underruns: How often.
+        text_resume_s: Longest part of such a silence that came after the text.
     """
 
     opened_at: float
@@ -53,6 +56,9 @@ class RequestStages:
     num_samples: int = 0
     underrun_s: float = 0.0
     num_underruns: int = 0
+    text_underrun_s: float = 0.0
+    num_text_underruns: int = 0
+    text_resume_s: float | None = None
 
     def figures(self, sample_rate_hz: int) -> dict[str, float | int | None]:
         """The request's metrics under their names on the wire, seconds rounded to microseconds."""
@@ -75,12 +81,18 @@ class RequestStages:
             "audio_s": audio_s,
             "real_time_factor": busy_s / audio_s if busy_s is not None and audio_s else None,
             "underrun_s": self.underrun_s,
+            "text_underrun_s": self.text_underrun_s,
+            "text_resume_s": self.text_resume_s,
             "slot_free_s": _between(self.cancelled_at, self.freed_at),
         }
         rounded = {
             name: None if value is None else round(value, 6) for name, value in figures.items()
         }
-        return rounded | {"tokens": self.num_tokens, "underruns": self.num_underruns}
+        return rounded | {
+            "tokens": self.num_tokens,
+            "underruns": self.num_underruns,
+            "text_underruns": self.num_text_underruns,
+        }
 
     def _speaking_s(self) -> float | None:
         span_s = _between(self.first_token_at, self.last_token_at)
