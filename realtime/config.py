@@ -89,7 +89,14 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         compile: `auto` uses the compiled CPU path where a C++ compiler is at hand, `required` fails
             without, `off` never.
         max_streams: Sequences that generate at once.
-        max_waiting: Requests that may wait for a slot; beyond it a request is refused.
+        max_waiting: Requests that may wait for their start; beyond it a request is refused.
+        max_wait_s: A request whose place will not be free within this time is refused at once.
+        headroom_ratio: Share of the time that admission keeps free for prompts, starts and other
+            people's load.
+        urgent_s: A stream whose listener holds less speech than this comes first.
+        comfort_s: A stream whose listener holds more than this stands back for urgent ones.
+        low_water_s: A parked stream goes on once its listener holds no more than this.
+        high_water_s: A stream whose listener holds more than this is parked.
         block_size: Tokens per KV block, a multiple of 8 (the kernels' vector width).
         kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the
             trained length.
@@ -111,6 +118,12 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     compile: Literal["auto", "off", "required"] = "auto"
     max_streams: Annotated[int, Meta(ge=1, le=4096)] = 32
     max_waiting: Annotated[int, Meta(ge=0)] = 256
+    max_wait_s: Positive = 2.0
+    headroom_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    urgent_s: Positive = 0.25
+    comfort_s: Positive = 0.6
+    low_water_s: Positive = 1.0
+    high_water_s: Positive = 2.0
     block_size: Annotated[int, Meta(ge=8, le=1024, multiple_of=8)] = 32
     kv_memory_mib: Annotated[int, Meta(ge=0)] = 0
     max_step_tokens: Annotated[int, Meta(ge=16)] = 64
@@ -126,6 +139,11 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
             raise ValueError(
                 f"max_step_tokens {self.max_step_tokens} is below max_streams {self.max_streams}: "
                 "every stream needs a token a step"
+            )
+        marks = (self.urgent_s, self.comfort_s, self.low_water_s, self.high_water_s)
+        if list(marks) != sorted(marks) or self.low_water_s == self.high_water_s:
+            raise ValueError(
+                f"want urgent_s <= comfort_s <= low_water_s < high_water_s, not {marks}"
             )
 
 

@@ -46,6 +46,11 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
         """Codec frames in a second of speech."""
         return self.sample_rate_hz / self.samples_per_frame
 
+    @property
+    def tokens_per_second(self) -> float:
+        """Speech tokens that a listener plays in a second."""
+        return self.frames_per_second * self.tokens_per_frame
+
 
 class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a request draws its tokens, the voice's defaults filled in. Fields as in
@@ -58,6 +63,25 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float
     min_p: float
     repetition_penalty: float
+
+
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided when a request opens.
+
+    Attributes:
+        sampling: How it draws its tokens.
+        key: Whose it is: one key's burst does not delay the others' starts.
+        is_batch: Nobody listens: it is neither paced nor counted by admission, takes what others
+            leave and is preempted first.
+        wants_audio: Whether its frames are decoded.
+        wants_tokens: Whether its codes are sent.
+    """
+
+    sampling: SamplingSettings
+    key: str = ""
+    is_batch: bool = False
+    wants_audio: bool = True
+    wants_tokens: bool = False
 
 
 class Draw(msgspec.Struct, frozen=True, gc=False):
