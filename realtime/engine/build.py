@@ -17,7 +17,7 @@ from models.weights import load_voice
 from realtime.clock import Clock
 from realtime.config import ServiceConfig, compiler_command, user_cache_dir
 from realtime.engine.batch import StepBuffers
-from realtime.engine.calibrate import Calibration, MachineCosts
+from realtime.engine.calibrate import Calibration, MachineCosts, StandingClock
 from realtime.engine.capacity import Capacity, CapacityLimits, unlimited
 from realtime.engine.codec_stage import CodecInline, CodecStage, CodecThread
 from realtime.engine.core import EngineCore, EngineParts, Link, Sink
@@ -104,7 +104,7 @@ class EngineBuilder:
             is_codec_apart=is_apart,
         )
 
-    def scheduler(self, capacity: Capacity) -> Scheduler:
+    def scheduler(self, capacity: Capacity, clock: Clock) -> Scheduler:
         """A new scheduler over all blocks."""
         config = self._config
         policy = DeadlinePolicy(
@@ -116,7 +116,7 @@ class EngineBuilder:
         return Scheduler(
             self.limits,
             speech_layout(self.voice.spec),
-            self._clock,
+            clock,
             policy=policy,
             capacity=capacity,
         )
@@ -193,7 +193,7 @@ def build_engine(
     builder = EngineBuilder(config, clock)
     runner = builder.runner()
     capacity = builder.capacity(_calibrate(builder, runner, clock))
-    scheduler = builder.scheduler(capacity)
+    scheduler = builder.scheduler(capacity, clock)
     stage = builder.codec_stage(capacity.codec_time)
     _log.info("capacity", most_streams=scheduler.most_streams)
     sink: Sink
@@ -223,7 +223,8 @@ def build_engine(
 def _calibrate(builder: EngineBuilder, runner: ModelRunner, clock: Clock) -> MachineCosts:
     """Warm everything up and measure what it takes."""
     layout = speech_layout(builder.voice.spec)
-    scheduler = builder.scheduler(unlimited(layout.tokens_per_second, layout.tokens_per_frame))
+    free = unlimited(layout.tokens_per_second, layout.tokens_per_frame)
+    scheduler = builder.scheduler(free, StandingClock())
     costs = Calibration(scheduler, runner, builder.codec_stage(), builder.voice, clock).run()
     _log.info(
         "calibrated",

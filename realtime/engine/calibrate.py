@@ -36,11 +36,19 @@ class MachineCosts(msgspec.Struct, frozen=True):
     codec: StepCosts
 
 
+class StandingClock:
+    """Time does not pass for the made-up listeners: none of them runs dry or falls behind."""
+
+    def now(self) -> float:
+        """Always the same instant."""
+        return 0.0
+
+
 class Calibration:
     """One run over batches of growing size, then over a long context.
 
     Args:
-        scheduler: A fresh one that admits everyone.
+        scheduler: A fresh one that admits everyone, on a `StandingClock`.
         runner: The engine's.
         stage: A fresh codec stage.
         voice: What speaks.
