@@ -26,11 +26,20 @@ from models.weights import LoadedVoice, load_voice
 from realtime.clock import MonotonicClock
 from realtime.engine.batch import StepBuffers
 from realtime.engine.kv_cache import KVCache
-from realtime.engine.plan import Draw, NewFrame, Phase, SamplingSettings, SequenceSlice, StepPlan
+from realtime.engine.plan import (
+    Draw,
+    NewFrame,
+    Phase,
+    RequestOptions,
+    SamplingSettings,
+    SequenceSlice,
+    StepPlan,
+)
 from realtime.engine.runner import ModelRunner
 from realtime.engine.sampling import perturbed
-from realtime.engine.scheduler import Scheduler, SchedulerLimits
+from realtime.engine.scheduler import SchedulerLimits
 from realtime.engine.voice import speech_layout
+from tests.engine.helpers import make_scheduler
 
 _BLOCK_SIZE = 32
 _SECONDS_PER_PHONEME = 0.08
@@ -113,12 +122,14 @@ def speak(
         num_blocks=num_streams * -(-spec.max_positions // _BLOCK_SIZE),
         max_unheard_s=1e9,
         max_request_s=num_frames * voice.spec.codec.samples_per_frame / 24000 + 1e-6,
+        max_wait_s=1e9,
     )
-    scheduler = Scheduler(limits, speech_layout(voice.spec), MonotonicClock())
+    scheduler = make_scheduler(limits, speech_layout(voice.spec), MonotonicClock())
     runner = ModelRunner(path.model, spec, _cache(path, limits.num_blocks), _buffers(path, limits))
     for stream in range(num_streams):
         prompt = prompt_of(voice, stream, num_frames)
-        scheduler.start(stream, settings_of(voice, stream, temperature))
+        options = RequestOptions(sampling=settings_of(voice, stream, temperature))
+        scheduler.start(stream, options)
         scheduler.append(stream, 0, prompt, len(prompt) - 2)
         scheduler.end_text(stream)
     codes: list[list[int]] = [[] for _ in range(num_streams)]

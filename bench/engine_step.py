@@ -32,11 +32,12 @@ from realtime.clock import MonotonicClock
 from realtime.engine.batch import StepBuffers
 from realtime.engine.codec_stage import CodecStage
 from realtime.engine.kv_cache import KVCache
-from realtime.engine.plan import NewFrame, Output, SamplingSettings, StepPlan
+from realtime.engine.plan import NewFrame, Output, RequestOptions, SamplingSettings, StepPlan
 from realtime.engine.runner import ModelRunner
 from realtime.engine.sampling import draw_columns
-from realtime.engine.scheduler import Scheduler, SchedulerLimits
+from realtime.engine.scheduler import SchedulerLimits
 from realtime.engine.voice import speech_layout
+from tests.engine.helpers import make_scheduler
 from tests.fakes.runner import ScriptedRunner
 
 HOST_STREAMS = (1, 16, 64, 256)
@@ -92,8 +93,9 @@ class Bench:
             num_blocks=num_streams * -(-spec.max_positions // _BLOCK_SIZE),
             max_unheard_s=1e9,
             max_request_s=1e9,
+            max_wait_s=1e9,
         )
-        self.scheduler = Scheduler(self.limits, speech_layout(voice.spec), MonotonicClock())
+        self.scheduler = make_scheduler(self.limits, speech_layout(voice.spec), MonotonicClock())
         defaults = voice.spec.sampling
         self._settings = [
             SamplingSettings(
@@ -113,7 +115,7 @@ class Bench:
         """Let one more stream begin."""
         request_id = self._num_started
         if request_id < self.limits.max_streams:
-            self.scheduler.start(request_id, self._settings[request_id])
+            self.scheduler.start(request_id, RequestOptions(sampling=self._settings[request_id]))
             self.scheduler.append(request_id, 0, self._prompt, len(self._prompt))
             self._num_started += 1
 

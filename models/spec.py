@@ -150,6 +150,8 @@ class VoiceSpec(_Struct, frozen=True, kw_only=True):
             there.
         extra_s: Added to the longest plausible speech: short words are slow and pauses count as
             well.
+        quiet_codes: Codes of the first frame position that this voice speaks in pauses only, as
+            `python -m bench.speech_faults` measures; without them an endless pause is not noticed.
         figures: Measured quality, name to value.
     """
 
@@ -165,6 +167,7 @@ class VoiceSpec(_Struct, frozen=True, kw_only=True):
     min_s_per_phoneme: float = 0.03
     max_s_per_phoneme: float = 0.15
     extra_s: float = 1.0
+    quiet_codes: tuple[int, ...] = ()
     figures: dict[str, float] = {}
 
 

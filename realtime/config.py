@@ -89,7 +89,14 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         compile: `auto` uses the compiled CPU path where a C++ compiler is at hand, `required` fails
             without, `off` never.
         max_streams: Sequences that generate at once.
-        max_waiting: Requests that may wait for a slot; beyond it a request is refused.
+        max_waiting: Requests that may wait for their start; beyond it a request is refused.
+        max_wait_s: A request whose place will not be free within this time is refused at once.
+        headroom_ratio: Share of the time that admission keeps free for prompts, starts and other
+            people's load.
+        urgent_s: A stream whose listener holds less speech than this comes first.
+        comfort_s: A stream whose listener holds more than this stands back for urgent ones.
+        low_water_s: A parked stream goes on once its listener holds no more than this.
+        high_water_s: A stream whose listener holds more than this is parked.
         block_size: Tokens per KV block, a multiple of 8 (the kernels' vector width).
         kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the
             trained length, or what is free where that is less.
@@ -107,7 +114,8 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         max_request_s: Longest audio of one request; beyond it the request ends with `length`.
         max_repetition_s: Speech that repeats itself exactly for this long is mended once in a
             segment; the second time the segment ends, and the request's reason is `guard`.
-        max_silence_s: Likewise a pause of this length within a segment.
+        max_silence_s: Likewise a pause of this length within a segment; the shipped voice's longest
+            one at punctuation is 0.85 s.
         codec_thread: Decode audio on a second thread behind a bounded queue.
         step_deadline_s: A step longer than this is a hang: the engine ends itself and is restarted.
         start_timeout_s: Time for the engine to become ready.
@@ -120,6 +128,12 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     compile: Literal["auto", "off", "required"] = "auto"
     max_streams: Annotated[int, Meta(ge=1, le=4096)] = 32
     max_waiting: Annotated[int, Meta(ge=0)] = 256
+    max_wait_s: Positive = 2.0
+    headroom_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    urgent_s: Positive = 0.25
+    comfort_s: Positive = 0.6
+    low_water_s: Positive = 1.0
+    high_water_s: Positive = 2.0
     block_size: Annotated[int, Meta(ge=8, le=1024, multiple_of=8)] = 32
     kv_memory_mib: Annotated[int, Meta(ge=0)] = 0
     kv_memory_margin_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.1
@@ -129,7 +143,7 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     max_unheard_s: Positive = 20.0
     max_request_s: Positive = 1800.0
     max_repetition_s: Positive = 1.2
-    max_silence_s: Positive = 2.0
+    max_silence_s: Positive = 1.5
     codec_thread: bool = True
     step_deadline_s: Positive = 5.0
     start_timeout_s: Positive = 120.0
@@ -140,6 +154,11 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
             raise ValueError(
                 f"max_step_tokens {self.max_step_tokens} is below max_streams {self.max_streams}: "
                 "every stream needs a token a step"
+            )
+        marks = (self.urgent_s, self.comfort_s, self.low_water_s, self.high_water_s)
+        if list(marks) != sorted(marks) or self.low_water_s == self.high_water_s:
+            raise ValueError(
+                f"want urgent_s <= comfort_s <= low_water_s < high_water_s, not {marks}"
             )
 
 

@@ -38,6 +38,8 @@ class StartRequest(_Message, frozen=True, kw_only=True, tag="start"):
 
     Attributes:
         request_id: Chosen by the gateway, never used twice on one link.
+        key: Whose request it is; the engine lets keys start in turn.
+        is_batch: Nobody listens: it takes what listeners leave, and is not paced.
         wants_audio: Whether PCM is decoded and sent.
         wants_tokens: Whether codes are sent.
     """
@@ -45,6 +47,8 @@ class StartRequest(_Message, frozen=True, kw_only=True, tag="start"):
     request_id: int
     voice: str
     sampling: SamplingParams
+    key: str = ""
+    is_batch: bool = False
     wants_audio: bool = True
     wants_tokens: bool = False
 
@@ -207,6 +211,11 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
     Attributes:
         num_tokens_total: Speech tokens generated since the start.
         num_steps_total: Steps run since the start.
+        num_parked: Requests with a slot that are ahead of their listener.
+        num_late_total: Times that a listener was found waiting in silence.
+        num_refused_total: Requests told to come back later.
+        most_streams: Listeners that keep their rate on this machine, as measured now.
+        step_correction: How many times longer steps take than at calibration.
         step_s: Smoothed duration of one decode step with the present batch; 0 when idle.
         codec_s: Smoothed codec time of one frame batch; 0 when idle.
         resident_bytes: Memory of the engine process.
@@ -227,6 +236,11 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
     num_blocks: int
     num_tokens_total: int
     num_steps_total: int
+    num_parked: int
+    num_late_total: int
+    num_refused_total: int
+    most_streams: int
+    step_correction: float
     step_s: float
     codec_s: float
     resident_bytes: int

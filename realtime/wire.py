@@ -22,6 +22,7 @@ MAX_CONTEXT_NAME_CHARS = 128
 ContextName = Annotated[str, Meta(min_length=1, max_length=MAX_CONTEXT_NAME_CHARS)]
 DoneReason = Literal["end_of_speech", "cancelled", "length", "guard", "error"]
 OutputKind = Literal["audio", "tokens"]
+Priority = Literal["live", "batch"]
 
 
 class _FromClient(
@@ -94,12 +95,15 @@ class Text(_FromClient, frozen=True, kw_only=True, tag="text"):
         text: Any piece, also a part of a word.
         voice: On the first piece only: overrides the session's voice.
         sampling: On the first piece only: overrides the session's sampling, field by field.
+        priority: On the first piece only. `batch` says that nobody listens while it is spoken: it
+            is made as fast as others leave room for, and is the first to wait.
     """
 
     context: ContextName
     text: str
     voice: Annotated[str, Meta(max_length=256)] | None = None
     sampling: Sampling | None = None
+    priority: Priority = "live"
 
 
 class Flush(_FromClient, frozen=True, kw_only=True, tag="flush"):

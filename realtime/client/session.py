@@ -32,6 +32,7 @@ class Session:
         *,
         voice: str | None = None,
         sampling: wire.Sampling | None = None,
+        priority: wire.Priority = "live",
         name: str | None = None,
     ) -> Utterance:
         """A new utterance, to be used with `async with`; its first text opens it at the service.
@@ -39,13 +40,18 @@ class Session:
         Args:
             voice: Overrides the session's voice.
             sampling: Overrides the session's sampling, field by field.
+            priority: `batch` where nobody listens meanwhile: as fast as others leave room for.
             name: The context's name on the wire; `None` takes a fresh one.
 
         Raises:
             OutOfOrderError: An open utterance has this name.
         """
         first = wire.Text(
-            context=name or self._fresh_name(), text="", voice=voice, sampling=sampling
+            context=name or self._fresh_name(),
+            text="",
+            voice=voice,
+            sampling=sampling,
+            priority=priority,
         )
         utterance = Utterance(self._channel, first, self._buffering.max_buffered_bytes)
         self._channel.register(utterance)

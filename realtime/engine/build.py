@@ -13,19 +13,23 @@ import structlog
 import torch
 
 from models.step_model import make_step_model
-from models.weights import LoadedVoice, load_voice
+from models.weights import load_voice
 from realtime.clock import Clock
 from realtime.config import ServiceConfig, compiler_command, user_cache_dir
 from realtime.engine.batch import StepBuffers
+from realtime.engine.calibrate import Calibration, MachineCosts, StandingClock
+from realtime.engine.capacity import Capacity, CapacityLimits, unlimited
 from realtime.engine.codec_stage import CodecInline, CodecStage, CodecThread
 from realtime.engine.core import EngineCore, EngineParts, Link, Sink
+from realtime.engine.deadlines import DeadlinePolicy
 from realtime.engine.guards import GuardLimits
 from realtime.engine.kv_cache import KVCache, KVSizing, block_bytes, size_cache
 from realtime.engine.memory import free_bytes
 from realtime.engine.runner import ModelRunner
 from realtime.engine.scheduler import Scheduler, SchedulerLimits
+from realtime.engine.step_time import StepTime
 from realtime.engine.voice import SpokenVoice, speech_layout, voice_folder
-from realtime.messages import EngineReady, SamplingParams
+from realtime.messages import EngineReady
 
 _log = structlog.get_logger()
 
@@ -65,6 +69,7 @@ class EngineBuilder:
             num_blocks=self._num_blocks,
             max_unheard_s=self._config.max_unheard_s,
             max_request_s=self._config.max_request_s,
+            max_wait_s=self._config.max_wait_s,
             prefix_cache=self._config.prefix_cache,
             num_kept_blocks=int(self._num_blocks * self._config.prefix_cache_ratio),
             guards=GuardLimits(
@@ -107,9 +112,39 @@ class EngineBuilder:
             return torch.float32 if self.device == "cpu" else torch.bfloat16
         return getattr(torch, self._config.dtype)
 
-    def scheduler(self) -> Scheduler:
+    def capacity(self, costs: MachineCosts) -> Capacity:
+        """What a machine of these costs bears."""
+        config, layout = self._config, speech_layout(self.voice.spec)
+        is_apart = config.codec_thread and (
+            self.device != "cpu" or len(os.sched_getaffinity(0)) > config.threads
+        )
+        return Capacity(
+            CapacityLimits(
+                tokens_per_second=layout.tokens_per_second,
+                tokens_per_frame=layout.tokens_per_frame,
+                headroom_ratio=config.headroom_ratio,
+            ),
+            StepTime(costs.step),
+            StepTime(costs.codec),
+            is_codec_apart=is_apart,
+        )
+
+    def scheduler(self, capacity: Capacity, clock: Clock) -> Scheduler:
         """A new scheduler over all blocks."""
-        return Scheduler(self.limits, speech_layout(self.voice.spec), self._clock)
+        config = self._config
+        policy = DeadlinePolicy(
+            urgent_s=config.urgent_s,
+            comfort_s=config.comfort_s,
+            low_water_s=config.low_water_s,
+            high_water_s=config.high_water_s,
+        )
+        return Scheduler(
+            self.limits,
+            speech_layout(self.voice.spec),
+            clock,
+            policy=policy,
+            capacity=capacity,
+        )
 
     def runner(self) -> ModelRunner:
         """The model on the fastest path that this machine has, and its KV cache."""
@@ -140,9 +175,11 @@ class EngineBuilder:
         )
         return ModelRunner(model, spec, kv, buffers)
 
-    def codec_stage(self) -> CodecStage:
-        """The codec with fresh state."""
-        return CodecStage(self.voice.codec_decoder, self._config.max_streams, self._clock)
+    def codec_stage(self, codec_time: StepTime | None = None) -> CodecStage:
+        """The codec with fresh state; it corrects `codec_time` by what its calls take."""
+        return CodecStage(
+            self.voice.codec_decoder, self._config.max_streams, self._clock, codec_time
+        )
 
     def ready(self) -> EngineReady:
         """The engine's introduction."""
@@ -180,8 +217,10 @@ def build_engine(
     """
     builder = EngineBuilder(config, clock)
     runner = builder.runner()
-    warm_up(builder.scheduler(), runner, builder.codec_stage(), builder.voice)
-    stage = builder.codec_stage()
+    capacity = builder.capacity(_calibrate(builder, runner, clock))
+    scheduler = builder.scheduler(capacity, clock)
+    stage = builder.codec_stage(capacity.codec_time)
+    _log.info("capacity", most_streams=scheduler.most_streams)
     sink: Sink
     if config.engine.codec_thread:
         sink = CodecThread(
@@ -195,7 +234,7 @@ def build_engine(
         sink = CodecInline(stage, link.send)
     parts = EngineParts(
         link=link,
-        scheduler=builder.scheduler(),
+        scheduler=scheduler,
         runner=runner,
         sink=sink,
         voice=SpokenVoice(builder.voice.spec, builder.voice.tokenizer),
@@ -206,26 +245,22 @@ def build_engine(
     return Engine(EngineCore(parts), sink, stage, builder.ready())
 
 
-def warm_up(
-    scheduler: Scheduler, runner: ModelRunner, stage: CodecStage, voice: LoadedVoice
-) -> None:
-    """Speak two frames at one stream and at a few, so that the first caller meets warm code and
-    memory.
-    """
-    spoken = SpokenVoice(voice.spec, voice.tokenizer)
-    prompt = spoken.prompt(voice.tokenizer.symbols[-1] * 16)
-    settings = spoken.settings(SamplingParams(seed=0))
-    num_steps = 2 * voice.spec.model.tokens_per_frame + 1
-    for request_ids in (range(1), range(1, 5)):
-        for request_id in request_ids:
-            scheduler.start(request_id, settings)
-            scheduler.append(request_id, 0, prompt, len(prompt))
-        for _ in range(num_steps):
-            plan = scheduler.schedule()
-            scheduler.commit(plan, runner.run(plan))
-            stage.decode(scheduler.take_outputs())
-        for request_id in request_ids:
-            scheduler.cancel(request_id)
+def _calibrate(builder: EngineBuilder, runner: ModelRunner, clock: Clock) -> MachineCosts:
+    """Warm everything up and measure what it takes."""
+    layout = speech_layout(builder.voice.spec)
+    free = unlimited(layout.tokens_per_second, layout.tokens_per_frame)
+    scheduler = builder.scheduler(free, StandingClock())
+    costs = Calibration(scheduler, runner, builder.codec_stage(), builder.voice, clock).run()
+    _log.info(
+        "calibrated",
+        step_ms=round(costs.step.step_s * 1e3, 3),
+        row_ms=round(costs.step.row_s * 1e3, 4),
+        prefill_ms=round(costs.step.prefill_s * 1e3, 4),
+        context_us=round(costs.step.context_s * 1e6, 4),
+        codec_ms=round(costs.codec.step_s * 1e3, 3),
+        codec_row_ms=round(costs.codec.row_s * 1e3, 4),
+    )
+    return costs
 
 
 def prepare_thread(num_threads: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from models.codec.decoder import CodecDecoder
 from realtime.clock import Clock
 from realtime.engine.plan import NewFrame, Output
+from realtime.engine.step_time import StepSample, StepTime
 from realtime.messages import Failed, Finished, FromEngine, OutputChunk, SegmentSpoken
 
 _SMOOTHING = 0.1  # weight of the newest call in `decode_s`
@@ -34,15 +35,23 @@ class CodecStage:
         decoder: The voice's codec.
         max_streams: Slots.
         clock: For `decode_s` and `busy_since`.
+        codec_time: Learns what calls take; read by the loop, written here alone.
 
     Attributes:
         decode_s: Smoothed time of one batched decoder call.
         busy_since: When the running decoder call began; `None` between calls.
     """
 
-    def __init__(self, decoder: CodecDecoder, max_streams: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        decoder: CodecDecoder,
+        max_streams: int,
+        clock: Clock,
+        codec_time: StepTime | None = None,
+    ) -> None:
         self._decoder = decoder
         self._clock = clock
+        self._codec_time = codec_time
         self._state = decoder.new_state(max_streams)
         self._owners: list[int | None] = [None] * max_streams
         self._num_emitted: dict[int, int] = {}
@@ -102,7 +111,10 @@ class CodecStage:
         self._state.scatter(rows, after)
         pcm = (samples * _FULL_SCALE).round_().to(torch.int16).cpu()
         self.busy_since = None
-        self.decode_s += _SMOOTHING * (self._clock.now() - started_at - self.decode_s)
+        seconds = self._clock.now() - started_at
+        self.decode_s += _SMOOTHING * (seconds - self.decode_s)
+        if self._codec_time is not None:
+            self._codec_time.observe(StepSample(codes.shape[0] * codes.shape[1], 0, 0, seconds))
         return pcm
 
     def _claim_slots(self, firsts: list[NewFrame]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from realtime.clock import Clock
-from realtime.engine.plan import Output, SamplingSettings, StepPlan, StepResult
+from realtime.engine.plan import Output, RequestOptions, SamplingSettings, StepPlan, StepResult
 from realtime.engine.scheduler import Scheduler
 from realtime.errors import ShuttingDownError, SpeechError, UnknownVoiceError
 from realtime.messages import (
@@ -147,22 +147,32 @@ class EngineCore:
             LinkClosedError: The gateway is gone.
         """
         self._report()
-        self._receive(max(0.0, self._report_at - self._clock.now()) if is_idle else 0.0)
+        self._receive(self._patience_s() if is_idle else 0.0)
+        started_at = self._clock.now()
         plan = self.scheduler.schedule()
         if plan.slices:
-            self.busy_since = started_at = self._clock.now()
+            self.busy_since = self._clock.now()
             result = self._runner.run(plan)
             self.busy_since = None
             self.scheduler.commit(plan, result)
-            self._num_steps += 1
-            duration_s = self._clock.now() - started_at
-            self._step_s += _SMOOTHING * (duration_s - self._step_s) if self._step_s else duration_s
-        else:
-            self._step_s = 0.0
         outputs = self.scheduler.take_outputs()
         if outputs:
             self._sink.submit(outputs)
+        self._note_step(plan, self._clock.now() - started_at)
         return bool(plan.slices)
+
+    def _patience_s(self) -> float:
+        """How long to wait for a message: until a report is due or a stream wakes."""
+        until = min(self._report_at, self.scheduler.wake_at())
+        return max(0.0, until - self._clock.now())
+
+    def _note_step(self, plan: StepPlan, duration_s: float) -> None:
+        if not plan.slices:
+            self._step_s = 0.0
+            return
+        self._num_steps += 1
+        self.scheduler.observe(plan, duration_s)
+        self._step_s += _SMOOTHING * (duration_s - self._step_s) if self._step_s else duration_s
 
     def _receive(self, timeout_s: float) -> None:
         for message in self._link.receive(timeout_s):
@@ -183,8 +193,10 @@ class EngineCore:
                 self.scheduler.end_text(request_id)
             case CancelRequest(request_id=request_id, sent_at=sent_at):
                 self.scheduler.cancel(request_id, sent_at)
-            case PlaybackReport(request_id=request_id, sent_samples=sent_samples):
-                self.scheduler.report_playback(request_id, sent_samples)
+            case PlaybackReport():
+                self.scheduler.report_playback(
+                    message.request_id, message.sent_samples, message.played_samples
+                )
             case Shutdown():
                 self.is_stopping = True
             case _:
@@ -193,9 +205,13 @@ class EngineCore:
     def _start(self, message: StartRequest) -> None:
         self.scheduler.start(
             message.request_id,
-            self._voice.settings(message.sampling),
-            wants_audio=message.wants_audio,
-            wants_tokens=message.wants_tokens,
+            RequestOptions(
+                sampling=self._voice.settings(message.sampling),
+                key=message.key,
+                is_batch=message.is_batch,
+                wants_audio=message.wants_audio,
+                wants_tokens=message.wants_tokens,
+            ),
         )
         if self._is_draining:
             self.scheduler.fail(message.request_id, ShuttingDownError("the engine is draining"))
@@ -221,6 +237,11 @@ class EngineCore:
             num_blocks=scheduler.limits.num_blocks,
             num_tokens_total=scheduler.num_tokens_total,
             num_steps_total=self._num_steps,
+            num_parked=scheduler.num_parked,
+            num_late_total=scheduler.num_late_total,
+            num_refused_total=scheduler.num_refused_total,
+            most_streams=scheduler.most_streams,
+            step_correction=scheduler.step_correction,
             step_s=self._step_s,
             codec_s=self._codec_s() if scheduler.num_running else 0.0,
             resident_bytes=self._resident_bytes(),

@@ -2,8 +2,9 @@
 without end.
 
 Pure. A verdict is a function of one stream's own frames, so it is the same in any company, after
-preemption and for any timing of the codec, which is why a pause is told from its codes and not from
-the level of its audio: the finest codes name their sounds, the pause among them.
+preemption and for any timing of the codec. That is why a pause is told from its codes and not from
+the level of its audio, which is known later, at a moment that depends on everybody else: the first
+code of a frame is the coarsest and carries its level, and the voice says which ones are quiet.
 """
 
 import enum
@@ -37,7 +38,7 @@ class GuardLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     repetition_s: float = 1.2
-    silence_s: float = 2.0
+    silence_s: float = 1.5
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -88,19 +89,19 @@ class SegmentGuard:
 
     @property
     def num_silent(self) -> int:
-        """Pause frames up to the last one."""
+        """Quiet frames up to the last one."""
         return self._num_silent
 
     def add(self, codes: tuple[int, ...]) -> Finding | None:
         """Take the segment's next frame; what is found wrong with it."""
-        self._num_silent = self._num_silent + 1 if _is_pause(codes, self._layout) else 0
+        self._num_silent = self._num_silent + 1 if codes[0] in self._layout.quiet_codes else 0
         recent, num_same = self._recent, self._num_same
         for i in range(len(recent)):
             num_same[i] = num_same[i] + 1 if recent[-1 - i] == codes else 0
         recent.append(codes)
         if self._num_silent >= self._silence_frames:
             return Finding(
-                Fault.SILENCE, self._num_silent, _pause_codes(self._layout), MENDED_SILENCE_FRAMES
+                Fault.SILENCE, self._num_silent, _quiet_codes(self._layout), MENDED_SILENCE_FRAMES
             )
         for period, same, longest in zip(_PERIODS, num_same, self._longest, strict=True):
             if same + period >= longest and not self._is_pause_of(period):
@@ -147,16 +148,6 @@ def _frames(seconds: float, layout: SpeechLayout) -> int:
     return max(1, round(seconds * layout.frames_per_second))
 
 
-def _is_pause(codes: tuple[int, ...], layout: SpeechLayout) -> bool:
-    """Whether a frame is a pause from end to end; no frame is where the codec does not say."""
-    first, last = layout.pause_codes
-    positions = layout.pause_positions
-    return bool(positions) and all(first <= codes[position] < last for position in positions)
-
-
-def _pause_codes(layout: SpeechLayout) -> tuple[tuple[int, ...], ...]:
-    codes = tuple(range(*layout.pause_codes))
-    return tuple(
-        codes if position in layout.pause_positions else ()
-        for position in range(layout.tokens_per_frame)
-    )
+def _quiet_codes(layout: SpeechLayout) -> tuple[tuple[int, ...], ...]:
+    """The codes of a pause by position-in-frame."""
+    return tuple(sorted(layout.quiet_codes)), *((),) * (layout.tokens_per_frame - 1)

@@ -28,9 +28,8 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
         min_s_per_phoneme: Shortest plausible speech of a segment, per phoneme.
         max_s_per_phoneme: Longest plausible speech of a segment, per phoneme.
         extra_s: Added to the longest plausible speech of a segment (short words are slower).
-        pause_positions: Positions-in-frame whose codes name their sound; empty where the codec does
-            not say.
-        pause_codes: First one and one past the last one of their codes that are a pause.
+        quiet_codes: First codes of a frame that the voice speaks in pauses only; empty where that
+            is not known.
     """
 
     tokens_per_frame: int
@@ -43,13 +42,17 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
     min_s_per_phoneme: float
     max_s_per_phoneme: float
     extra_s: float
-    pause_positions: tuple[int, ...] = ()
-    pause_codes: tuple[int, int] = (0, 0)
+    quiet_codes: frozenset[int] = frozenset()
 
     @property
     def frames_per_second(self) -> float:
         """Codec frames in a second of speech."""
         return self.sample_rate_hz / self.samples_per_frame
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speech tokens that a listener plays in a second."""
+        return self.frames_per_second * self.tokens_per_frame
 
 
 class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +66,25 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float
     min_p: float
     repetition_penalty: float
+
+
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided when a request opens.
+
+    Attributes:
+        sampling: How it draws its tokens.
+        key: Whose it is: one key's burst does not delay the others' starts.
+        is_batch: Nobody listens: it is neither paced nor counted by admission, takes what others
+            leave and is preempted first.
+        wants_audio: Whether its frames are decoded.
+        wants_tokens: Whether its codes are sent.
+    """
+
+    sampling: SamplingSettings
+    key: str = ""
+    is_batch: bool = False
+    wants_audio: bool = True
+    wants_tokens: bool = False
 
 
 class Draw(msgspec.Struct, frozen=True, gc=False):

@@ -6,31 +6,32 @@ started, fed, cancelled. Everything that is to leave the engine is collected in 
 over by `take_outputs`.
 """
 
-from collections import deque
+import math
 
 import msgspec
 
 from realtime.clock import Clock
+from realtime.engine.admission import Admission, AdmissionLimits
+from realtime.engine.capacity import Capacity
+from realtime.engine.deadlines import DeadlinePolicy, StepBudget, Work, share_step
 from realtime.engine.guards import Fault, Finding, GuardLimits, SegmentGuard
 from realtime.engine.plan import (
     Draw,
     NewFrame,
     Output,
     Phase,
-    SamplingSettings,
+    RequestOptions,
     SequenceSlice,
     SpeechLayout,
     StepPlan,
     StepResult,
 )
 from realtime.engine.residency import Residency
-from realtime.engine.sequence import PendingSegment, Sequence
+from realtime.engine.sequence import HeldFrame, PendingSegment, Sequence
 from realtime.engine.step_log import StepLog
-from realtime.errors import CapacityError, SpeechError, TextTooLongError
+from realtime.engine.step_time import StepSample
+from realtime.errors import SpeechError, TextTooLongError
 from realtime.messages import Failed, Finished, FinishReason, SegmentSpoken
-
-_FEW_STREAMS = 2  # with more, a second frame may take longer than the first one plays
-_SMOOTHING = 0.2  # weight of the newest request in the mean time that a slot is held
 
 
 class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,7 @@ class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
     num_blocks: int
     max_unheard_s: float
     max_request_s: float
+    max_wait_s: float
     prefix_cache: bool = True
     num_kept_blocks: int = 0
     guards: GuardLimits = GuardLimits()
@@ -61,20 +63,43 @@ class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scheduler:
-    """Continuous batching over a paged KV cache.
+    """Continuous batching over a paged KV cache, to each listener's deadline.
 
-    Order of work: one token for every stream that is decoding, oldest first, then prefill in what
-    the token budget leaves. Out of blocks, an idle sequence loses its blocks before an active one,
-    the youngest first; it is computed again later.
+    What a step computes is `deadlines.share_step`'s choice, who may start `Admission`'s. Out of
+    blocks, an idle sequence loses its blocks before an active one, the youngest first; it is
+    computed again later.
+
+    Args:
+        limits: The bounds.
+        layout: The voice's facts.
+        clock: Of every decision.
+        policy: The marks of `share_step`.
+        capacity: How many listeners keep their rate, and what a step takes.
+
+    Attributes:
+        num_tokens_total: Speech tokens drawn.
+        num_late_total: Times that a listener was found dry.
+        num_mended: Segments drawn anew from before a fault, by fault.
+        num_given_up: Segments ended because of a fault, by fault.
     """
 
-    def __init__(self, limits: SchedulerLimits, layout: SpeechLayout, clock: Clock) -> None:
+    def __init__(
+        self,
+        limits: SchedulerLimits,
+        layout: SpeechLayout,
+        clock: Clock,
+        *,
+        policy: DeadlinePolicy,
+        capacity: Capacity,
+    ) -> None:
         if limits.num_blocks * limits.block_size < layout.max_positions:
             raise ValueError(
                 f"{limits.num_blocks} KV blocks of {limits.block_size} tokens "
                 f"do not hold one sequence of {layout.max_positions}"
             )
         self.limits = limits
+        self._policy = policy
+        self._step_time = capacity.step_time
         self._layout = layout
         self._clock = clock
         self._residency = Residency(
@@ -83,18 +108,32 @@ class Scheduler:
             has_prefix_cache=limits.prefix_cache,
             num_kept=limits.num_kept_blocks,
         )
+        self._budget = StepBudget(
+            max_tokens=limits.max_step_tokens,
+            token_s=1.0 / layout.tokens_per_second,
+            predict=capacity.step_time.predict,
+        )
+        self._frame_s = 1.0 / layout.frames_per_second
         self._sequences: dict[int, Sequence] = {}
-        self._waiting: deque[Sequence] = deque()
         self._running: dict[int, Sequence] = {}  # in order of admission: oldest first
+        self._admission = Admission(
+            AdmissionLimits(
+                max_streams=limits.max_streams,
+                max_waiting=limits.max_waiting,
+                max_wait_s=limits.max_wait_s,
+            ),
+            capacity,
+            self._running,
+        )
         self._free_slots = list(range(limits.max_streams - 1, -1, -1))
         self._outputs: list[Output] = []
         self._steps = StepLog()
         self._num_arrivals = 0
-        self._slot_held_s = 1.0
         self._max_unheard_samples = int(limits.max_unheard_s * layout.sample_rate_hz)
         self._max_frames = max(1, int(limits.max_request_s * layout.frames_per_second))
         self.num_tokens_total = 0
-        self.num_mended = dict.fromkeys(Fault, 0)  # segments, since the start
+        self.num_late_total = 0
+        self.num_mended = dict.fromkeys(Fault, 0)
         self.num_given_up = dict.fromkeys(Fault, 0)
 
     @property
@@ -104,8 +143,28 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        """Requests with text that wait for a slot."""
-        return len(self._waiting)
+        """Requests with text that wait for their start."""
+        return self._admission.num_waiting
+
+    @property
+    def num_parked(self) -> int:
+        """Requests with a slot that are ahead of their listener."""
+        return sum(sequence.parked_since is not None for sequence in self._running.values())
+
+    @property
+    def most_streams(self) -> int:
+        """Listeners that this machine keeps at their rate now."""
+        return self._admission.most_streams
+
+    @property
+    def step_correction(self) -> float:
+        """How many times longer steps take than at calibration."""
+        return self._step_time.correction
+
+    @property
+    def num_refused_total(self) -> int:
+        """Requests that were told to come back later."""
+        return self._admission.num_refused
 
     @property
     def num_open(self) -> int:
@@ -132,24 +191,12 @@ class Scheduler:
         """Those of them that the prefix cache had."""
         return self._residency.num_hit_total
 
-    def start(
-        self,
-        request_id: int,
-        settings: SamplingSettings,
-        *,
-        wants_audio: bool = True,
-        wants_tokens: bool = False,
-    ) -> None:
+    def start(self, request_id: int, options: RequestOptions) -> None:
         """Open a request; it takes part from its first segment on."""
         assert request_id not in self._sequences, f"request {request_id} started twice"
         self._num_arrivals += 1
         self._sequences[request_id] = Sequence(
-            request_id,
-            arrival=self._num_arrivals,
-            settings=settings,
-            layout=self._layout,
-            wants_audio=wants_audio,
-            wants_tokens=wants_tokens,
+            request_id, arrival=self._num_arrivals, options=options, layout=self._layout
         )
 
     def append(
@@ -172,11 +219,11 @@ class Scheduler:
             self.fail(request_id, _too_long(segment, self._layout))
             return
         if sequence.first_segment_at is None:
-            if len(self._waiting) >= self.limits.max_waiting + len(self._free_slots):
-                self.fail(request_id, self._no_room())
+            refusal = self._admission.add(sequence, now)
+            if refusal is not None:
+                self.fail(request_id, refusal)
                 return
             sequence.first_segment_at = now
-            self._waiting.append(sequence)
         sequence.pending.append(segment)
         if sequence.starved_since is not None:
             sequence.feed(now)
@@ -221,38 +268,62 @@ class Scheduler:
             )
         )
 
-    def report_playback(self, request_id: int, sent_samples: int) -> None:
-        """The listener's socket has taken this many samples; may resume a parked stream."""
+    def report_playback(
+        self, request_id: int, sent_samples: int, played_samples: int | None = None
+    ) -> None:
+        """How far the listener is: what its socket has taken, and what it says it has played."""
         sequence = self._sequences.get(request_id)
         if sequence is None:
             return
         sequence.sent_samples = max(sequence.sent_samples, sent_samples)
-        if (
-            sequence.parked_since is not None
-            and 2 * self._lead(sequence) < self._max_unheard_samples
-        ):
-            sequence.unpark(self._clock.now())
+        if played_samples is not None:
+            frames = sequence.num_frames - len(sequence.held_frames)
+            unheard_s = frames * self._frame_s - played_samples / self._layout.sample_rate_hz
+            sequence.listener.heard(unheard_s, self._clock.now())
 
     def schedule(self) -> StepPlan:
         """The next step; without slices when there is nothing to compute."""
-        self._admit()
-        active = [sequence for sequence in self._running.values() if not sequence.is_idle]
-        for sequence in active:
-            self._residency.attach(sequence)
-        decoding = [s for s in active if s.num_computed and s.num_uncomputed == 1]
-        prefilling = [s for s in active if not s.num_computed or s.num_uncomputed > 1]
+        now = self._clock.now()
+        while (overdue := self._admission.overdue(now)) is not None:
+            self.fail(overdue[0].request_id, overdue[1])
+        self._unpark(now)
+        self._admit(now)
         planned: dict[int, SequenceSlice] = {}
-        budget = self.limits.max_step_tokens
-        for phase, group in ((Phase.DECODE, decoding), (Phase.PREFILL, prefilling)):
-            for sequence in group:
-                count = min(sequence.num_uncomputed, budget)
-                if count and self._reserve(sequence, count, planned):
-                    planned[sequence.request_id] = self._slice(sequence, count, phase)
-                    budget -= count
+
+        def claim(request_id: int, count: int) -> bool:
+            sequence = self._running[request_id]
+            if not self._reserve(sequence, count, planned):
+                return False
+            planned[request_id] = self._slice(sequence, count)
+            return True
+
+        share_step(
+            self._work(now),
+            self._policy,
+            self._budget,
+            now,
+            claim,
+        )
         plan = StepPlan(tuple(planned.values()))
         if plan.slices:
             self._steps.begin(plan)
         return plan
+
+    def wake_at(self) -> float:
+        """When there may be something to do without a message; infinity if never."""
+        at = self._admission.wake_at()
+        for sequence in self._running.values():
+            if sequence.parked_since is not None and not self._is_unheard(sequence):
+                at = min(at, self._unparks_at(sequence))
+        return at
+
+    def observe(self, plan: StepPlan, seconds: float) -> None:
+        """How long a planned step took, everything around it included."""
+        num_rows = len(plan.slices)
+        num_context = sum(piece.first_position for piece in plan.slices)
+        self._step_time.observe(
+            StepSample(num_rows, plan.num_tokens - num_rows, num_context, seconds)
+        )
 
     def commit(self, plan: StepPlan, result: StepResult) -> None:
         """Take over what a step computed: cache positions, new tokens, finished frames, segments
@@ -284,36 +355,86 @@ class Scheduler:
         assert sorted([*self._free_slots, *(slot for slot in slots if slot is not None)]) == list(
             range(self.limits.max_streams)
         )
-        waiting = list(self._waiting)
-        assert len(waiting) <= self.limits.max_waiting + len(self._free_slots)
+        self._admission.check_invariants()
         for sequence in self._sequences.values():
             assert sequence.num_computed <= len(sequence.token_ids)
             assert len(sequence.token_ids) <= self._layout.max_positions
             assert (sequence.slot is not None) == (sequence.request_id in self._running)
-            assert (sequence in waiting) == (sequence.slot is None and bool(sequence.pending))
+            is_waiting = self._admission.is_waiting(sequence.request_id)
+            assert is_waiting == (sequence.slot is None and bool(sequence.pending))
             assert sequence.is_idle or sequence.slot is None or sequence.num_uncomputed > 0
 
-    def _admit(self) -> None:
-        """Give free slots to waiting requests, first come first served, while their prompts find
-        blocks.
-        """
+    def _is_unheard(self, sequence: Sequence) -> bool:
+        """Whether the socket is so far behind that even half of it is too much."""
+        return 2 * self._unsent_samples(sequence) >= self._max_unheard_samples
+
+    def _unparks_at(self, sequence: Sequence) -> float:
+        dry_at = sequence.listener.dry_at
+        if sequence.is_batch or dry_at is None:
+            return -math.inf
+        return dry_at - self._policy.low_water_s
+
+    def _unpark(self, now: float) -> None:
+        """Let those go on whose listener has caught up."""
+        for sequence in self._running.values():
+            if (
+                sequence.parked_since is not None
+                and self._unparks_at(sequence) <= now
+                and not self._is_unheard(sequence)
+            ):
+                sequence.unpark(now)
+
+    def _is_ahead(self, sequence: Sequence, now: float) -> bool:
+        """Whether a stream is to be parked."""
+        if self._unsent_samples(sequence) > self._max_unheard_samples:
+            return True
+        return not sequence.is_batch and sequence.listener.lead_s(now) > self._policy.high_water_s
+
+    def _work(self, now: float) -> list[Work]:
+        """What each stream could do next; notes whether a listener has run dry."""
+        work: list[Work] = []
+        for sequence in self._running.values():
+            if sequence.is_idle:
+                continue
+            self._residency.attach(sequence)
+            dry_at = sequence.listener.dry_at
+            if dry_at is not None and dry_at < now and not sequence.is_batch:
+                self.num_late_total += 1
+                self._admission.note_late(now)
+            work.append(
+                Work(
+                    sequence.request_id,
+                    sequence.num_uncomputed,
+                    sequence.num_computed,
+                    dry_at,
+                    sequence.arrival,
+                    sequence.is_batch,
+                )
+            )
+        return work
+
+    def _admit(self, now: float) -> None:
+        """Start waiting requests while their prompts find blocks."""
+        if not self._admission.num_waiting or not self._free_slots:
+            return
         if any(s.is_evicted and not s.is_idle for s in self._running.values()):
             return  # older work waits for blocks
-        if not self._waiting or not self._free_slots:
-            return
         idle = [sequence for sequence in self._running.values() if sequence.is_idle]
         room = self._residency.num_free + self._residency.num_reclaimable(idle)
-        while self._waiting and self._free_slots:
-            sequence = self._waiting[0]
+
+        def may_start(sequence: Sequence) -> bool:
+            nonlocal room
             needed = self._residency.blocks_for(len(sequence.pending[0].prompt) + 1)
             if needed > room and len(idle) < len(self._running):
-                return  # else all blocks are idle streams', whatever they share
+                return False  # else all blocks are idle streams', whatever they share
             room -= needed
-            self._waiting.popleft()
             sequence.slot = self._free_slots.pop()
-            sequence.scheduled_at = self._clock.now()
+            sequence.scheduled_at = now
             self._running[sequence.request_id] = sequence
             self._begin_segment(sequence)
+            return True
+
+        self._admission.start(len(self._free_slots), now, may_start)
 
     def _begin_segment(self, sequence: Sequence) -> None:
         """Append the next queued prompt; old segments go where the chain would outgrow the trained
@@ -331,9 +452,10 @@ class Scheduler:
             self._residency.release(sequence.keep_segments(kept))
         sequence.begin_segment(segment, self._new_guard())
 
-    def _slice(self, sequence: Sequence, count: int, phase: Phase) -> SequenceSlice:
+    def _slice(self, sequence: Sequence, count: int) -> SequenceSlice:
         assert sequence.slot is not None
         first = sequence.num_computed
+        is_decoding = first and sequence.num_uncomputed == 1
         draw = None
         if count == sequence.num_uncomputed:
             settings = sequence.draw_settings
@@ -348,7 +470,7 @@ class Scheduler:
         return SequenceSlice(
             sequence.request_id,
             sequence.slot,
-            phase,
+            Phase.DECODE if is_decoding else Phase.PREFILL,
             tuple(sequence.token_ids[first : first + count]),
             first,
             sequence.block_ids,
@@ -376,23 +498,14 @@ class Scheduler:
             self._complete_frame(sequence, codes, now)
 
     def _complete_frame(self, sequence: Sequence, codes: tuple[int, ...], now: float) -> None:
-        assert sequence.slot is not None
-        frame = NewFrame(
-            sequence.request_id,
-            sequence.slot,
-            sequence.num_frames - 1,
-            codes,
-            sequence.next_needed_at(now),
-            sequence.wants_audio,
-            sequence.wants_tokens,
-            sequence.text_at,
-        )
+        sequence.held_frames.append(HeldFrame(sequence.num_frames - 1, codes, sequence.text_at))
         sequence.text_at = None
-        if not frame.frame and sequence.wants_audio and len(self._running) > _FEW_STREAMS:
-            sequence.held_frame = frame
-        else:
-            self._let_go(sequence)
-            self._outputs.append(frame)
+        if sequence.num_frames == 1 and sequence.options.wants_audio and not sequence.is_batch:
+            sequence.start_frames = self._policy.start_frames(
+                self._frame_time(sequence, now), self._frame_s
+            )
+        if sequence.num_frames >= sequence.start_frames:
+            self._let_go(sequence, now)
         if sequence.num_frames >= self._max_frames:
             self._finish(sequence, "length")
             return
@@ -407,7 +520,7 @@ class Scheduler:
             if self._is_full(sequence):
                 self._residency.release(sequence.keep_segments(1))
         is_running = sequence.request_id in self._running and not sequence.is_idle
-        if is_running and self._lead(sequence) > self._max_unheard_samples:
+        if is_running and self._is_ahead(sequence, now):
             sequence.park(now)
 
     def _mend(self, sequence: Sequence, finding: Finding) -> None:
@@ -429,10 +542,17 @@ class Scheduler:
             self._residency.rewind(sequence)
         self._end_segment(sequence, now)
 
+    def _frame_time(self, sequence: Sequence, now: float) -> float:
+        """How long the first frame took, from the intervals between its tokens."""
+        num_tokens = self._layout.tokens_per_frame
+        if sequence.first_token_at is None or num_tokens == 1:
+            return 0.0
+        return (now - sequence.first_token_at) * num_tokens / (num_tokens - 1)
+
     def _end_segment(self, sequence: Sequence, now: float) -> None:
         """Close the current segment: go on with the next one, finish, or wait for text."""
         sequence.token_ids.append(self._layout.end_of_speech_id)
-        self._let_go(sequence)
+        self._let_go(sequence, now)
         self._outputs.append(
             SegmentSpoken(
                 request_id=sequence.request_id,
@@ -447,17 +567,29 @@ class Scheduler:
         else:
             sequence.starve(now)
 
-    def _let_go(self, sequence: Sequence) -> None:
-        """Emit the first frame, if it was held back for company."""
-        if sequence.held_frame is not None:
-            self._outputs.append(sequence.held_frame)
-            sequence.held_frame = None
+    def _let_go(self, sequence: Sequence, now: float) -> None:
+        """Emit the frames that are held: the newest one, or those collected for the start."""
+        assert sequence.slot is not None
+        for held in sequence.held_frames:
+            self._outputs.append(
+                NewFrame(
+                    sequence.request_id,
+                    sequence.slot,
+                    held.frame,
+                    held.codes,
+                    sequence.listener.let_go(now),
+                    sequence.options.wants_audio,
+                    sequence.options.wants_tokens,
+                    held.text_at,
+                )
+            )
+        sequence.held_frames.clear()
 
     def _finish(
         self, sequence: Sequence, reason: FinishReason, orphaned: tuple[int, int] = (0, 0)
     ) -> None:
-        if reason != "cancelled":
-            self._let_go(sequence)
+        if reason != "cancelled" and sequence.held_frames:
+            self._let_go(sequence, self._clock.now())
         self._release(sequence)
         self._outputs.append(
             Finished(
@@ -480,13 +612,11 @@ class Scheduler:
             del self._running[sequence.request_id]
             self._free_slots.append(sequence.slot)
             sequence.slot = None
-            if sequence.scheduled_at is not None:
-                held_s = self._clock.now() - sequence.scheduled_at
-                self._slot_held_s += _SMOOTHING * (held_s - self._slot_held_s)
-        elif sequence.first_segment_at is not None:
-            self._waiting.remove(sequence)
+            self._admission.left(sequence, self._clock.now())
+        elif self._admission.is_waiting(sequence.request_id):
+            self._admission.remove(sequence)
 
-    def _lead(self, sequence: Sequence) -> int:
+    def _unsent_samples(self, sequence: Sequence) -> int:
         """Samples generated beyond what the listener's socket has taken."""
         return sequence.num_frames * self._layout.samples_per_frame - sequence.sent_samples
 
@@ -494,13 +624,6 @@ class Scheduler:
         """Whether another frame and its END would pass the trained length."""
         return (
             len(sequence.token_ids) + self._layout.tokens_per_frame + 1 > self._layout.max_positions
-        )
-
-    def _no_room(self) -> CapacityError:
-        turns = (len(self._waiting) + 1) / self.limits.max_streams
-        return CapacityError(
-            f"{len(self._running)} requests run and {len(self._waiting)} wait",
-            retry_after_s=round(max(0.1, turns * self._slot_held_s), 1),
         )
 
 

@@ -8,7 +8,8 @@ from collections import deque
 import msgspec
 
 from realtime.engine.guards import Finding, Mending, SegmentGuard
-from realtime.engine.plan import NewFrame, SamplingSettings, SpeechLayout
+from realtime.engine.plan import RequestOptions, SamplingSettings, SpeechLayout
+from realtime.engine.playback import ListenerClock
 from realtime.messages import EngineTimings
 
 PENALTY_WINDOW_FRAMES = 12  # about a second: what "recent" means to the repetition penalty
@@ -37,11 +38,14 @@ class PendingSegment(msgspec.Struct, frozen=True):
         plausible_s = layout.min_s_per_phoneme * self.num_phonemes
         return max(1, min(int(plausible_s * layout.frames_per_second), self.max_frames(layout)))
 
-    def likely_tokens(self, layout: SpeechLayout) -> int:
-        """Prompt and speech of a segment of middling pace, END included."""
+    def likely_frames(self, layout: SpeechLayout) -> int:
+        """Speech of a segment of middling pace."""
         middle_s = (layout.min_s_per_phoneme + layout.max_s_per_phoneme) / 2 * self.num_phonemes
-        num_frames = max(1, math.ceil(middle_s * layout.frames_per_second))
-        return len(self.prompt) + num_frames * layout.tokens_per_frame + 1
+        return max(1, math.ceil(middle_s * layout.frames_per_second))
+
+    def likely_tokens(self, layout: SpeechLayout) -> int:
+        """Prompt and likely speech, END included."""
+        return len(self.prompt) + self.likely_frames(layout) * layout.tokens_per_frame + 1
 
 
 class _SpokenSegment(msgspec.Struct):
@@ -55,9 +59,18 @@ class _SpokenSegment(msgspec.Struct):
     start: int
     first_frame: int
     min_frames: int
+    likely_frames: int
     max_frames: int
     guard: SegmentGuard
     was_mended: bool = False
+
+
+class HeldFrame(msgspec.Struct, frozen=True, gc=False):
+    """A complete frame that has not been let go yet."""
+
+    frame: int
+    codes: tuple[int, ...]
+    text_at: float | None
 
 
 class Sequence:
@@ -69,6 +82,7 @@ class Sequence:
 
     Args:
         arrival: Counts requests; the larger, the younger.
+        options: Decided when it was opened.
     """
 
     def __init__(
@@ -76,16 +90,13 @@ class Sequence:
         request_id: int,
         *,
         arrival: int,
-        settings: SamplingSettings,
+        options: RequestOptions,
         layout: SpeechLayout,
-        wants_audio: bool = True,
-        wants_tokens: bool = False,
     ) -> None:
         self.request_id = request_id
         self.arrival = arrival
-        self.settings = settings
-        self.wants_audio = wants_audio
-        self.wants_tokens = wants_tokens
+        self.options = options
+        self.is_batch = options.is_batch
         self.slot: int | None = None
         self.pending: deque[PendingSegment] = deque()
         self.has_all_text = False
@@ -98,8 +109,9 @@ class Sequence:
         self.num_frames = 0
         self.num_tokens = 0
         self.sent_samples = 0
-        self.plays_until = 0.0
-        self.held_frame: NewFrame | None = None  # the first one, until the second is there too
+        self.listener = ListenerClock(1.0 / layout.frames_per_second)
+        self.held_frames: list[HeldFrame] = []  # the first ones, until there are `start_frames`
+        self.start_frames = 1
         self.was_guarded = False
         self.num_mended = 0
         self.first_segment_at: float | None = None
@@ -166,7 +178,7 @@ class Sequence:
         """How the next token is drawn."""
         mending = self._mending
         if mending is None or self.num_frames >= mending.until:
-            return self.settings
+            return self.options.sampling
         return mending.settings
 
     @property
@@ -195,6 +207,7 @@ class Sequence:
                 start=len(self.token_ids),
                 first_frame=self.num_frames,
                 min_frames=segment.min_frames(self._layout),
+                likely_frames=segment.likely_frames(self._layout),
                 max_frames=segment.max_frames(self._layout),
                 guard=guard,
             )
@@ -240,16 +253,15 @@ class Sequence:
         segment.was_mended = True
         segment.guard = guard
         self.take_back(finding.num_frames)
-        self._mending = Mending.of(finding, self.settings, self.num_frames)
+        self._mending = Mending.of(finding, self.options.sampling, self.num_frames)
 
-    def next_needed_at(self, now: float) -> float:
-        """When a listener needs the frame completed now: behind all before it, or at once.
-
-        Moves `plays_until`, the end of what such a listener has, behind the frame.
-        """
-        needed_at = max(now, self.plays_until)
-        self.plays_until = needed_at + 1.0 / self._layout.frames_per_second
-        return needed_at
+    def remaining_s(self) -> float:
+        """Speech still to come by what is known of the text, at middling pace, in seconds."""
+        frames = sum(segment.likely_frames(self._layout) for segment in self.pending)
+        if self._segments:
+            segment = self._segments[-1]
+            frames += max(0, segment.first_frame + segment.likely_frames - self.num_frames)
+        return frames / self._layout.frames_per_second
 
     def keep_segments(self, count: int) -> list[int]:
         """Forget all but the last `count` segments; the blocks to release, as every position

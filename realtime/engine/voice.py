@@ -5,7 +5,6 @@ Names, prompts, sampling defaults, and where speech lies in the vocabulary.
 
 from pathlib import Path
 
-from models.codec.phones import PAUSE, VARIANTS
 from models.spec import VoiceSpec
 from models.tokenizer import PhonemeTokenizer, UnknownSymbolError
 from realtime.config import VoiceConfig
@@ -65,7 +64,6 @@ class SpokenVoice:
 
 def speech_layout(spec: VoiceSpec) -> SpeechLayout:
     """What the scheduler needs of a voice."""
-    levels = spec.codec.levels
     return SpeechLayout(
         tokens_per_frame=spec.model.tokens_per_frame,
         codebook_size=spec.model.codebook_size,
@@ -77,8 +75,7 @@ def speech_layout(spec: VoiceSpec) -> SpeechLayout:
         min_s_per_phoneme=spec.min_s_per_phoneme,
         max_s_per_phoneme=spec.max_s_per_phoneme,
         extra_s=spec.extra_s,
-        pause_positions=tuple(i for i, level in enumerate(levels) if level == max(levels)),
-        pause_codes=(PAUSE * VARIANTS, (PAUSE + 1) * VARIANTS),
+        quiet_codes=frozenset(spec.quiet_codes),
     )
 
 

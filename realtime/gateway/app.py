@@ -171,7 +171,10 @@ class Gateway:
     async def _accept(self, websocket: WebSocket) -> None:
         socket_below: GatewaySocket = websocket.scope[SCOPE_KEY]
         await websocket.accept(subprotocol=wire.SUBPROTOCOL)
-        settings = self._session_settings(access.bearer(websocket.headers))
+        client = websocket.client
+        settings = self._session_settings(
+            access.bearer(websocket.headers), "" if client is None else client.host
+        )
         services = self._services
         protocol = SessionProtocol(
             settings,
@@ -188,7 +191,7 @@ class Gateway:
         finally:
             self._sessions.discard(session)
 
-    def _session_settings(self, credential: str | None) -> SessionSettings:
+    def _session_settings(self, credential: str | None, host: str) -> SessionSettings:
         config = self._config
         return SessionSettings(
             session_id=secrets.token_hex(8),
@@ -202,6 +205,7 @@ class Gateway:
             find_audible=partial(first_audible_sample, dbfs=self._audible_dbfs),
             credentials=config.api_keys,
             is_authenticated=access.is_accepted(credential, config.api_keys),
+            key=credential if config.api_keys and credential else host,
         )
 
 

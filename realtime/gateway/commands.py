@@ -57,11 +57,18 @@ class StopText(_Command, frozen=True):
 
 
 class OpenRequest(_Command, frozen=True):
-    """Open the context's request in the engine."""
+    """Open the context's request in the engine.
+
+    Attributes:
+        key: Whose request it is, for fairness among callers.
+        is_batch: Nobody listens while it is spoken.
+    """
 
     number: int
     voice: str
     sampling: SamplingParams
+    key: str
+    is_batch: bool
     wants_audio: bool
     wants_tokens: bool
     first_segment_min_chars: int | None

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 import anyio
+import msgspec
 
 from realtime.clock import Clock
 from realtime.errors import SpeechError
@@ -24,7 +25,6 @@ from realtime.messages import (
     Finished,
     OutputChunk,
     PlaybackReport,
-    SamplingParams,
     SegmentSpoken,
     Shutdown,
     StartRequest,
@@ -113,37 +113,18 @@ class EngineClient:
         """Requests that the engine has not finished."""
         return len(self._deliver)
 
-    def open(
-        self,
-        *,
-        voice: str,
-        sampling: SamplingParams,
-        wants_audio: bool,
-        wants_tokens: bool,
-        deliver: Callable[[RequestEvent], None],
-    ) -> EngineRequest:
+    def open(self, start: StartRequest, deliver: Callable[[RequestEvent], None]) -> EngineRequest:
         """Open a request.
 
         Args:
-            voice: One of the engine's voices.
-            sampling: Its sampling.
-            wants_audio: Whether PCM is sent.
-            wants_tokens: Whether codes are sent.
+            start: What is asked for; its number is given here.
             deliver: Called for each event of the request, the last of which is `Finished` or
                 `Failed`. Must not wait or raise.
         """
         self._last_id += 1
         request_id = self._last_id
         self._deliver[request_id] = deliver
-        self.post(
-            StartRequest(
-                request_id=request_id,
-                voice=voice,
-                sampling=sampling,
-                wants_audio=wants_audio,
-                wants_tokens=wants_tokens,
-            )
-        )
+        self.post(msgspec.structs.replace(start, request_id=request_id))
         return EngineRequest(self, request_id)
 
     def post(self, message: StartRequest | AppendSegment | EndText | CancelRequest) -> None:

@@ -81,6 +81,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         find_audible: Index of the first audible sample of some PCM; `None` where all is quieter.
         credentials: Accepted API keys; empty accepts everyone.
         is_authenticated: The upgrade request already carried a valid key.
+        key: Who the caller is until `hello` brings a credential.
     """
 
     session_id: str
@@ -88,6 +89,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     find_audible: Callable[[bytes], int | None]
     credentials: tuple[str, ...] = ()
     is_authenticated: bool = False
+    key: str = ""
 
 
 class SessionProtocol:
@@ -116,6 +118,7 @@ class SessionProtocol:
         self._hello_deadline = at + settings.limits.hello_timeout_s
         self._max_contexts = settings.limits.max_contexts
         self._voice = ""
+        self._key = settings.key
         self._context_settings: ContextSettings | None = None
         self._by_name: dict[str, Context] = {}
         self._by_number: dict[int, Context] = {}
@@ -294,6 +297,8 @@ class SessionProtocol:
         settings = self._settings
         if self._hello is not None:
             raise OutOfOrderError("`hello` was already sent")
+        if settings.credentials and hello.credential:
+            self._key = hello.credential
         is_open = settings.is_authenticated or not settings.credentials
         if not is_open and not is_accepted(hello.credential, settings.credentials):
             raise UnauthorizedError("the credential is missing or not accepted")
@@ -388,6 +393,8 @@ class SessionProtocol:
             self._last_number,
             voice,
             self._merge_sampling(message.sampling),
+            self._key,
+            message.priority == "batch",
             "audio" in self._hello.outputs,
             "tokens" in self._hello.outputs,
             self._hello.first_segment_min_chars,

@@ -37,7 +37,7 @@ from realtime.gateway.protocol import EngineView, SessionProtocol
 from realtime.gateway.signal import Signal
 from realtime.gateway.text_feed import Released, TextFeed, TextSource
 from realtime.gateway.websocket import GatewaySocket
-from realtime.messages import Failed
+from realtime.messages import Failed, StartRequest
 from realtime.telemetry.metrics import ServiceMetrics
 
 _log = structlog.get_logger()
@@ -286,13 +286,16 @@ class Session:
             self._deliver(number, Failed(request_id=0, code=error.code, message=error.message))
             return
         self._text.open(number, self._services.new_text_source(command.first_segment_min_chars))
-        self._requests[number] = client.open(
+        start = StartRequest(
+            request_id=0,
             voice=command.voice,
             sampling=command.sampling,
+            key=command.key,
+            is_batch=command.is_batch,
             wants_audio=command.wants_audio,
             wants_tokens=command.wants_tokens,
-            deliver=lambda event: self._deliver(number, event),
         )
+        self._requests[number] = client.open(start, lambda event: self._deliver(number, event))
 
     def _finish_context(self, done: ContextDone) -> None:
         self._text.close(done.number)

@@ -19,8 +19,7 @@ import structlog
 
 from realtime.clock import Clock
 from realtime.config import GatewayConfig, ServiceConfig, child_environment, to_toml
-from realtime.errors import EngineError, EngineLostError, SpeechError
-from realtime.gateway import admission
+from realtime.errors import EngineError, EngineLostError, EngineNotReadyError, SpeechError
 from realtime.gateway.engine_client import EngineClient
 from realtime.gateway.signal import Signal
 from realtime.link import AsyncLink, LinkClosedError
@@ -31,7 +30,7 @@ HEARTBEAT_MARGIN_S = 2.0
 SECOND_LOOK_S = 0.25
 STOP_GRACE_S = 5.0
 EXIT_GRACE_S = 1.0
-LOST_RETRY_AFTER_S = 2.0
+RETRY_AFTER_S = 4.0  # what an engine takes to start, rounded up
 MAX_FIRST_STARTS = 3
 
 _log = structlog.get_logger()
@@ -88,9 +87,10 @@ class EngineSupervisor:
         return None if self._process is None else self._process.pid
 
     def refusal(self) -> SpeechError | None:
-        """Why no further request can be taken now."""
-        report = None if self._client is None else self._client.report
-        return admission.refusal(self.ready, report, max_waiting=self._config.engine.max_waiting)
+        """Why no request can be taken now; whether there is room for one is the engine's to say."""
+        if self._client is None:
+            return EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
+        return None
 
     async def wait_ready(self) -> None:
         """Wait for the first readiness. For one waiter."""
@@ -230,7 +230,7 @@ class EngineSupervisor:
         if client is not None:
             self._metrics.engine_restarts.inc()
             self._metrics.tokens_per_s.set(0)
-            client.lose(EngineLostError(error.message, retry_after_s=LOST_RETRY_AFTER_S))
+            client.lose(EngineLostError(error.message, retry_after_s=RETRY_AFTER_S))
 
     def _take_report(self, report: CapacityReport) -> None:
         metrics, last = self._metrics, self._last_report
@@ -240,6 +240,13 @@ class EngineSupervisor:
         metrics.engine_steps.inc(max(0, num_steps))
         if last is not None and report.at > last.at:
             metrics.tokens_per_s.set(num_tokens / (report.at - last.at))
+        refused = report.num_refused_total - (last.num_refused_total if last is not None else 0)
+        metrics.engine_refused.inc(max(0, refused))
+        late = report.num_late_total - (last.num_late_total if last is not None else 0)
+        metrics.engine_dry.inc(max(0, late))
+        metrics.engine_parked.set(report.num_parked)
+        metrics.engine_most_streams.set(report.most_streams)
+        metrics.engine_step_correction.set(report.step_correction)
         metrics.engine_running.set(report.num_running)
         metrics.engine_waiting.set(report.num_waiting)
         metrics.engine_streams.set(report.max_streams)

@@ -118,7 +118,8 @@ class ServiceMetrics:
         self.errors = counter("errors", "Errors answered", "code")
         self.audio_sent_s = counter("audio_sent_seconds", "Audio given to sockets")
         self.underruns = counter(
-            "underruns", "Times a listener that starts at the first byte ran dry, its text being there"
+            "underruns",
+            "Times a listener ran dry that starts at the first byte, its text being there",
         )
         self.text_underruns = counter(
             "text_underruns", "Times it ran dry before the next text had reached the engine"
@@ -134,7 +135,22 @@ class ServiceMetrics:
             "tokens_per_second", "Speech tokens per second of the whole service"
         )
         self.engine_running = gauge("engine_running_requests", "Requests that hold a slot")
-        self.engine_waiting = gauge("engine_waiting_requests", "Requests that wait for a slot")
+        self.engine_waiting = gauge("engine_waiting_requests", "Requests that wait for their start")
+        self.engine_parked = gauge(
+            "engine_parked_requests", "Requests with a slot that are ahead of their listener"
+        )
+        self.engine_most_streams = gauge(
+            "engine_most_streams", "Listeners that keep their rate, as measured now"
+        )
+        self.engine_step_correction = gauge(
+            "engine_step_correction_ratio", "Duration of steps now over that at calibration"
+        )
+        self.engine_refused = counter(
+            "engine_refused", "Requests that the engine told to come back later"
+        )
+        self.engine_dry = counter(
+            "engine_listeners_dry", "Times that a listener was found waiting in silence"
+        )
         self.engine_streams = gauge("engine_max_streams", "Slots")
         self.engine_free_blocks = gauge("engine_free_blocks", "Free key-value blocks")
         self.engine_blocks = gauge("engine_blocks", "Key-value blocks")

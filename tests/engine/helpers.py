@@ -1,7 +1,10 @@
 """Small schedulers and the loop that drives them."""
 
-from realtime.engine.plan import NewFrame, Output, SamplingSettings, SpeechLayout
+from realtime.engine.capacity import Capacity, CapacityLimits
+from realtime.engine.deadlines import DeadlinePolicy
+from realtime.engine.plan import NewFrame, Output, RequestOptions, SamplingSettings, SpeechLayout
 from realtime.engine.scheduler import Scheduler, SchedulerLimits
+from realtime.engine.step_time import StepCosts, StepTime
 from realtime.messages import Finished
 from tests.fakes.clock import FakeClock
 from tests.fakes.runner import ScriptedRunner
@@ -26,7 +29,36 @@ LIMITS = SchedulerLimits(
     num_blocks=4 * 32,
     max_unheard_s=1000.0,
     max_request_s=1000.0,
+    max_wait_s=1000.0,
 )
+# nobody is ever far enough ahead to be parked
+UNPACED = DeadlinePolicy(high_water_s=1e9)
+
+
+def capacity(
+    layout: SpeechLayout = LAYOUT, costs: StepCosts | None = None, headroom_ratio: float = 0.0
+) -> Capacity:
+    """Of a machine on which steps take no time, unless `costs` says otherwise."""
+    costs = costs or StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0)
+    return Capacity(
+        CapacityLimits(
+            tokens_per_second=layout.tokens_per_second,
+            tokens_per_frame=layout.tokens_per_frame,
+            headroom_ratio=headroom_ratio,
+        ),
+        StepTime(costs),
+    )
+
+
+def make_scheduler(limits=LIMITS, layout=LAYOUT, clock=None, *, policy=UNPACED, costs=None):
+    """A scheduler without a runner."""
+    return Scheduler(
+        limits,
+        layout,
+        clock or FakeClock(),
+        policy=policy,
+        capacity=capacity(layout, costs),
+    )
 
 
 def settings(seed: int = 0, **changes: float) -> SamplingSettings:
@@ -48,21 +80,33 @@ def prompt(num_phonemes: int, salt: int = 0) -> tuple[int, ...]:
 class Driver:
     """A scheduler, a scripted runner and everything that came out, by request."""
 
-    def __init__(self, limits=LIMITS, layout=LAYOUT, runner=None, clock=None, checks=True):
+    def __init__(
+        self,
+        limits=LIMITS,
+        layout=LAYOUT,
+        runner=None,
+        clock=None,
+        checks=True,
+        policy=UNPACED,
+        costs=None,
+        step_s=0.01,
+    ):
+        self.step_s = step_s
         self.checks = checks
         self.clock = clock or FakeClock()
-        self.scheduler = Scheduler(limits, layout, self.clock)
+        self.scheduler = make_scheduler(limits, layout, self.clock, policy=policy, costs=costs)
         self.runner = runner or ScriptedRunner(layout, limits.block_size)
         self.outputs: list[Output] = []
 
     def start(self, request_id: int, *, seed: int | None = None, **options) -> None:
-        self.scheduler.start(request_id, settings(request_id if seed is None else seed), **options)
+        sampling = settings(request_id if seed is None else seed)
+        self.scheduler.start(request_id, RequestOptions(sampling=sampling, **options))
 
     def say(
-        self, request_id: int, *lengths: int, seed: int | None = None, ends: bool = True
+        self, request_id: int, *lengths: int, seed: int | None = None, ends: bool = True, **options
     ) -> None:
         """Open a request with segments of these many phonemes."""
-        self.start(request_id, seed=seed)
+        self.start(request_id, seed=seed, **options)
         for index, length in enumerate(lengths):
             self.scheduler.append(request_id, index, prompt(length, salt=index), length)
         if ends:
@@ -73,7 +117,7 @@ class Driver:
         plan = self.scheduler.schedule()
         if plan.slices:
             self.scheduler.commit(plan, self.runner.run(plan))
-            self.clock.advance(0.01)
+            self.clock.advance(self.step_s)
         self.outputs += self.scheduler.take_outputs()
         if self.checks:
             self.scheduler.check_invariants()

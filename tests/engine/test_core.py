@@ -4,7 +4,6 @@ import pytest
 from models.tokenizer import PhonemeTokenizer
 from realtime.engine.codec_stage import CodecInline, CodecStage
 from realtime.engine.core import EngineCore, EngineParts
-from realtime.engine.scheduler import Scheduler
 from realtime.engine.voice import SpokenVoice, speech_layout
 from realtime.messages import (
     AppendSegment,
@@ -20,6 +19,7 @@ from realtime.messages import (
     StartRequest,
 )
 from tests.engine.helpers import LIMITS as SMALL_LIMITS
+from tests.engine.helpers import make_scheduler
 from tests.engine.voice import VOICE, codec_decoder
 from tests.fakes.clock import FakeClock
 from tests.fakes.runner import ScriptedRunner
@@ -53,7 +53,7 @@ class Rig:
         stage = CodecStage(codec_decoder(), LIMITS.max_streams, self.clock)
         parts = EngineParts(
             link=self.link,
-            scheduler=Scheduler(LIMITS, layout, self.clock),
+            scheduler=make_scheduler(LIMITS, layout, self.clock),
             runner=runner or ScriptedRunner(layout, LIMITS.block_size),
             sink=CodecInline(stage, self.link.send),
             voice=SpokenVoice(VOICE, PhonemeTokenizer(VOICE.symbols)),

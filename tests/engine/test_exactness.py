@@ -10,7 +10,7 @@ from kernels.cpu.build import CompilerMissingError
 from models.step_model import make_step_model
 from realtime.engine.batch import StepBuffers
 from realtime.engine.kv_cache import KVCache
-from realtime.engine.plan import StepPlan
+from realtime.engine.plan import RequestOptions, StepPlan
 from realtime.engine.runner import ModelRunner
 from realtime.engine.scheduler import SchedulerLimits
 from realtime.engine.voice import speech_layout
@@ -27,6 +27,7 @@ LIMITS = SchedulerLimits(
     num_blocks=24 * 64,
     max_unheard_s=1000.0,
     max_request_s=1000.0,
+    max_wait_s=1000.0,
 )
 
 
@@ -84,7 +85,8 @@ class Voices:
     def say(self, request_id, *, parts=1):
         scheduler = self.driver.scheduler
         chosen = self.SETTINGS[request_id % len(self.SETTINGS)]
-        scheduler.start(request_id, settings(1000 + request_id, **chosen))
+        options = RequestOptions(sampling=settings(1000 + request_id, **chosen))
+        scheduler.start(request_id, options)
         for index in range(parts):
             ids = [1 + (7 * request_id + 3 * index + i) % 100 for i in range(4 + request_id % 9)]
             text = (MODEL.text_start_id, *ids, MODEL.text_end_id)
@@ -137,7 +139,7 @@ def test_same_seed_repeats_and_another_seed_differs(model):
     def speak(seed):
         voices = Voices(model)
         scheduler = voices.driver.scheduler
-        scheduler.start(0, settings(seed))
+        scheduler.start(0, RequestOptions(sampling=settings(seed)))
         scheduler.append(0, 0, (MODEL.text_start_id, 5, 6, 7, 8, MODEL.text_end_id), 4)
         scheduler.end_text(0)
         voices.driver.run()

@@ -1,5 +1,5 @@
 from realtime.engine.guards import GuardLimits, SegmentGuard
-from realtime.engine.plan import SamplingSettings
+from realtime.engine.plan import RequestOptions
 from realtime.engine.residency import Residency
 from realtime.engine.sequence import PendingSegment, Sequence
 from tests.engine.helpers import LAYOUT, settings
@@ -15,9 +15,11 @@ class Cache:
         self.running = []
 
     def sequence(self, *tokens):
-        sampling: SamplingSettings = settings()
         sequence = Sequence(
-            len(self.running), arrival=len(self.running), settings=sampling, layout=LAYOUT
+            len(self.running),
+            arrival=len(self.running),
+            options=RequestOptions(sampling=settings()),
+            layout=LAYOUT,
         )
         sequence.begin_segment(
             PendingSegment(0, tuple(tokens), 1), SegmentGuard(GuardLimits(), LAYOUT)

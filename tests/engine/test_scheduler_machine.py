@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from realtime.engine.plan import NewFrame, StepPlan
-from realtime.engine.scheduler import Scheduler
+from realtime.engine.deadlines import DeadlinePolicy
+from realtime.engine.plan import NewFrame, RequestOptions, StepPlan
+from realtime.engine.step_time import StepCosts
 from realtime.messages import Finished, SegmentSpoken
-from tests.engine.helpers import LAYOUT, LIMITS, prompt
+from tests.engine.helpers import LAYOUT, LIMITS, make_scheduler, prompt
 from tests.engine.helpers import settings as sampling
 from tests.fakes.clock import FakeClock
 from tests.fakes.runner import ScriptedRunner
@@ -29,8 +30,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         spare_blocks=st.integers(0, 30),
         budget=st.integers(5, 40),
         lead_s=st.sampled_from([0.2, 1.0, 100.0]),
+        high_water_s=st.sampled_from([1.1, 2.0, 100.0]),
+        row_s=st.sampled_from([0.0, 0.003]),
     )
-    def build(self, max_streams, spare_blocks, budget, lead_s):
+    def build(self, max_streams, spare_blocks, budget, lead_s, high_water_s, row_s):
         limits = msgspec.structs.replace(
             LIMITS,
             max_streams=max_streams,
@@ -41,7 +44,13 @@ class SchedulerMachine(RuleBasedStateMachine):
             max_request_s=6.0,
         )
         self.clock = FakeClock()
-        self.scheduler = Scheduler(limits, SMALL_LAYOUT, self.clock)
+        self.scheduler = make_scheduler(
+            limits,
+            SMALL_LAYOUT,
+            self.clock,
+            policy=DeadlinePolicy(high_water_s=high_water_s),
+            costs=StepCosts(step_s=0.002, row_s=row_s, prefill_s=0.001),
+        )
         self.runner = ScriptedRunner(SMALL_LAYOUT, limits.block_size)
         self.limits = limits
         self.plan: StepPlan | None = None
@@ -55,9 +64,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def requests(self):
         return st.sampled_from(sorted(self.segments))
 
-    @rule(seed=st.integers(0, 100))
-    def start(self, seed):
-        self.scheduler.start(self.next_id, sampling(seed))
+    @rule(seed=st.integers(0, 100), key=st.sampled_from("ab"), is_batch=st.booleans())
+    def start(self, seed, key, is_batch):
+        options = RequestOptions(sampling=sampling(seed), key=key, is_batch=is_batch)
+        self.scheduler.start(self.next_id, options)
         self.segments[self.next_id] = 0
         self.frames[self.next_id] = 0
         self.spoken[self.next_id] = 0
@@ -153,6 +163,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.collect()
         for _ in range(3_000):
             plan = self.scheduler.schedule()
+            self.clock.advance(0.05)
             for request_id, frames in self.frames.items():
                 self.scheduler.report_playback(request_id, frames * SMALL_LAYOUT.samples_per_frame)
             if not plan.slices and not self.scheduler.num_open:

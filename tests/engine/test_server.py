@@ -38,14 +38,16 @@ CHILD = """
 import sys, threading
 from pathlib import Path
 from realtime.config import load_config
-from realtime.engine import build, server
+from realtime.engine import server
+from realtime.engine.calibrate import Calibration
 from realtime.engine.codec_stage import CodecStage
 from realtime.engine.runner import ModelRunner
-warm_up = build.warm_up
-def warm_up_then_break(*parts):
-    warm_up(*parts)
+calibrate = Calibration.run
+def calibrate_then_break(self):
+    costs = calibrate(self)
     {statement}
-build.warm_up = warm_up_then_break
+    return costs
+Calibration.run = calibrate_then_break
 sys.exit(server.run_engine(load_config(Path(sys.argv[1])), int(sys.argv[2])))
 """
 

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from realtime import wire
 from realtime.clock import MonotonicClock
 from realtime.config import ServiceConfig
-from realtime.gateway import admission
+from realtime.errors import EngineNotReadyError
 from realtime.gateway.app import Gateway
 from realtime.gateway.engine_client import EngineClient
 from realtime.gateway.listener import bind, make_server
@@ -45,8 +45,9 @@ class DirectEngine:
         return None if self.client is None else self.client.ready
 
     def refusal(self):
-        report = None if self.client is None else self.client.report
-        return admission.refusal(self.ready, report, max_waiting=4)
+        if self.client is None:
+            return EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+        return None
 
 
 @dataclass

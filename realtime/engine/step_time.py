@@ -1,0 +1,91 @@
+"""How long a step takes: a line fitted when the engine starts, corrected by what steps really take.
+
+Pure arithmetic over numbers that others measured.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+_SMOOTHING = 0.05  # weight of the newest step in the correction
+_SLOWEST = 20.0  # a step that took longer than this many predictions was a pause, not a trend
+
+
+class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that a step takes by what is in it.
+
+    Attributes:
+        step_s: Of any step: the weights are read once, the host works once.
+        row_s: Of each sequence that draws a token.
+        prefill_s: Of each further token, which draws none.
+        context_s: Of each cached token that a row looks back at.
+    """
+
+    step_s: float
+    row_s: float
+    prefill_s: float
+    context_s: float = 0.0
+
+    def predict(self, num_rows: int, num_prefill: int = 0, num_context: int = 0) -> float:
+        """Seconds of a step."""
+        return (
+            self.step_s
+            + self.row_s * num_rows
+            + self.prefill_s * num_prefill
+            + self.context_s * num_context
+        )
+
+
+class StepSample(msgspec.Struct, frozen=True):
+    """One measured step: its work and its seconds."""
+
+    num_rows: int
+    num_prefill: int
+    num_context: int
+    seconds: float
+
+
+def fit(samples: Iterable[StepSample]) -> StepCosts:
+    """The costs that explain measured steps best, none of them negative.
+
+    Relative errors count, so that small steps are met as well as large ones. A cost that comes out
+    negative is none: it is left out and the others are fitted again.
+    """
+    measured = list(samples)
+    work = np.array([[1, s.num_rows, s.num_prefill, s.num_context] for s in measured], float)
+    seconds = np.array([s.seconds for s in measured])
+    kept = [0, 1, 2, 3]
+    costs = np.zeros(4)
+    while kept:
+        found = np.linalg.lstsq(work[:, kept] / seconds[:, None], np.ones(len(seconds)), rcond=None)
+        if (found[0] >= 0).all():
+            costs[kept] = found[0]
+            break
+        kept.pop(int(found[0].argmin()))
+    step_s, row_s, prefill_s, context_s = (float(cost) for cost in costs)
+    return StepCosts(step_s=step_s, row_s=row_s, prefill_s=prefill_s, context_s=context_s)
+
+
+class StepTime:
+    """`StepCosts` times a running correction: another process on the machine, a clock that was
+    throttled, a longer context than at calibration.
+
+    Attributes:
+        correction: How many times longer steps take than fitted, lately.
+    """
+
+    def __init__(self, costs: StepCosts) -> None:
+        self.costs = costs
+        self.correction = 1.0
+
+    def predict(self, num_rows: int, num_prefill: int = 0, num_context: int = 0) -> float:
+        """Seconds of a step now."""
+        return self.correction * self.costs.predict(num_rows, num_prefill, num_context)
+
+    def observe(self, sample: StepSample) -> None:
+        """Learn from a step that was run."""
+        expected_s = self.costs.predict(sample.num_rows, sample.num_prefill, sample.num_context)
+        if expected_s > 0:
+            ratio = min(sample.seconds / expected_s, _SLOWEST)
+            self.correction += _SMOOTHING * (ratio - self.correction)

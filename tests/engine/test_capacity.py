@@ -1,0 +1,87 @@
+"""How many listeners, and when there is room."""
+
+import pytest
+
+from realtime.engine.capacity import Capacity, CapacityLimits
+from realtime.engine.step_time import StepCosts, StepSample, StepTime, fit
+
+LIMITS = CapacityLimits(tokens_per_second=82.03125, tokens_per_frame=7, headroom_ratio=0.1)
+TOKEN_S = 1 / 82.03125
+
+
+def capacity(costs, codec=None, *, is_codec_apart=True, limits=LIMITS):
+    codec_time = None if codec is None else StepTime(codec)
+    return Capacity(limits, StepTime(costs), codec_time, is_codec_apart=is_codec_apart)
+
+
+@pytest.mark.parametrize("context", [0, 300, 2000])
+def test_most_streams_is_the_largest_number_whose_step_fits(context):
+    costs = StepCosts(step_s=0.0015, row_s=7e-6, prefill_s=7e-6, context_s=16e-6 / 600)
+    most = capacity(costs).most_streams(context)
+    assert costs.predict(most, 0, most * context) <= 0.9 * TOKEN_S
+    assert costs.predict(most + 1, 0, (most + 1) * context) > 0.9 * TOKEN_S
+
+
+def test_one_stream_is_always_tried():
+    assert capacity(StepCosts(step_s=1.0, row_s=1.0, prefill_s=0.0)).most_streams(300) == 1
+
+
+def test_slower_steps_mean_fewer_streams():
+    machine = capacity(StepCosts(step_s=0.001, row_s=0.0005, prefill_s=0.0))
+    before = machine.most_streams(300)
+    for _ in range(200):
+        machine.step_time.observe(StepSample(10, 0, 0, 2 * 0.006))
+    assert machine.most_streams(300) < 0.6 * before
+
+
+def test_codec_bounds_the_streams_too():
+    fast = StepCosts(step_s=0.0, row_s=1e-5, prefill_s=0.0)
+    frame_s = 7 * TOKEN_S
+    codec = StepCosts(step_s=0.0, row_s=frame_s / 10.01, prefill_s=0.0)
+    assert capacity(fast, codec).most_streams(0) == 9
+
+
+def test_shared_processor_adds_up():
+    costs = StepCosts(step_s=0.0, row_s=TOKEN_S / 20.01, prefill_s=0.0)
+    codec = StepCosts(step_s=0.0, row_s=7 * TOKEN_S / 20.01, prefill_s=0.0)
+    assert capacity(costs, codec).most_streams(0) == 18
+    assert capacity(costs, codec, is_codec_apart=False).most_streams(0) == 9
+
+
+def test_wait_is_until_enough_streams_have_ended():
+    machine = capacity(StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0))
+    remaining = [3.0, 1.0, 2.0]
+    assert [machine.wait_s(ahead, remaining) for ahead in range(3)] == [1.0, 2.0, 3.0]
+    assert machine.wait_s(3, remaining) > 3.0
+    assert machine.wait_s(5, []) == 0.0
+
+
+def test_refused_callers_are_told_different_times():
+    machine = capacity(StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0))
+    remaining = [0.5 * i for i in range(1, 9)]
+    times = [machine.promise(0, remaining, 0.0) for _ in range(6)]
+    assert times == sorted(set(times))
+    assert machine.promise(0, remaining, 100.0) == times[0]
+
+
+def test_fit_finds_the_costs_of_steps_that_follow_them():
+    true = StepCosts(step_s=0.002, row_s=0.0005, prefill_s=0.0003, context_s=2e-7)
+    work = [(1, 0, 40), (4, 0, 200), (16, 0, 900), (16, 48, 400), (1, 63, 0), (4, 0, 1800)]
+    found = fit(StepSample(*item, true.predict(*item)) for item in work)
+    for name in ("step_s", "row_s", "prefill_s", "context_s"):
+        assert getattr(found, name) == pytest.approx(getattr(true, name), rel=1e-3)
+
+
+def test_fit_has_no_negative_costs():
+    found = fit([StepSample(1, 0, 0, 0.002), StepSample(8, 0, 900, 0.0019)])
+    assert min(found.step_s, found.row_s, found.prefill_s, found.context_s) >= 0
+    assert found.predict(4) > 0
+
+
+def test_correction_follows_what_steps_take_and_forgets_a_pause():
+    time = StepTime(StepCosts(step_s=0.01, row_s=0.0, prefill_s=0.0))
+    time.observe(StepSample(1, 0, 0, 5.0))
+    assert time.correction < 2.0
+    for _ in range(200):
+        time.observe(StepSample(1, 0, 0, 0.015))
+    assert time.predict(1) == pytest.approx(0.015, rel=0.01)
