@@ -22,7 +22,7 @@ LIMITS = msgspec.structs.replace(helpers.LIMITS, max_streams=8, num_blocks=8 * 1
 
 
 def never_ending():
-    return ScriptedRunner(LAYOUT, LIMITS.block_size, end_probability=0.0)
+    return ScriptedRunner(LAYOUT, LIMITS.block_size, end_probability=0.0, reads_cache=False)
 
 
 def paced_driver(**options):
