@@ -24,9 +24,9 @@ def claim(sequence: Sequence) -> tuple[int, ...]:
 class Residency:
     """Keeps every sequence's block table.
 
-    Full blocks are published once they are computed. A sequence without blocks (new, restarted,
-    evicted) takes the longest published chain that its tokens begin with and computes only the
-    rest. At least one token always is left, as its logits are wanted.
+    Full blocks are published once they are computed. A sequence with tokens to compute (new,
+    restarted, evicted) takes the longest published chain that its tokens begin with and computes
+    only the rest. At least one token always is left, as its logits are wanted.
 
     A published or shared block is never written: it is full, and what a sequence computes lies
     behind it.
@@ -89,21 +89,37 @@ class Residency:
         return sum(len(s.block_ids) - self._num_shared(s.block_ids) for s in sequences)
 
     def attach(self, sequence: Sequence) -> None:
-        """Give a sequence without blocks what the cache has of its tokens.
+        """Give a sequence what the cache has of the tokens that it is about to compute.
 
-        Lowers `num_uncomputed`, so it comes before a step's tokens are shared out.
+        Lowers `num_uncomputed`, so it comes before a step's tokens are shared out. Where others
+        have computed further along the same tokens since, it goes on with their blocks.
         """
-        if sequence.block_ids or not self._has_prefix_cache:
+        if not self._has_prefix_cache or sequence.num_uncomputed <= 1:
             return
+        if not sequence.block_ids and sequence.num_found is None:
+            sequence.num_found = 0
+        num_kept = sequence.num_published
+        parent = sequence.block_ids[num_kept - 1] if num_kept else None
         found: list[int] = []
-        parent = None
-        for index in range((len(sequence.token_ids) - 1) // self._block_size):
+        for index in range(num_kept, (len(sequence.token_ids) - 1) // self._block_size):
             parent = self._pool.find(parent, self._tokens(sequence, index))
             if parent is None:
                 break
             found.append(parent)
+        if found:
+            self._replace(sequence, num_kept, found)
+
+    def _replace(self, sequence: Sequence, num_kept: int, found: list[int]) -> None:
+        """Continue a table behind its first `num_kept` blocks with published ones."""
+        num_computed = (num_kept + len(found)) * self._block_size
+        num_spared = num_computed - sequence.num_computed
+        if sequence.num_found is None:
+            self.num_hit_total += num_spared
+        else:
+            sequence.num_found += num_spared
         self._pool.retain(found)
-        sequence.attach_blocks(found, len(found) * self._block_size)
+        self._pool.release(sequence.cut_cache(num_kept, num_kept * self._block_size))
+        sequence.attach_blocks(found, num_computed)
 
     def reserve(
         self, sequence: Sequence, count: int, running: Iterable[Sequence]

@@ -330,7 +330,7 @@ class Scheduler:
         and requests.
         """
         now = self._clock.now()
-        self._steps.end(now)
+        self._steps.end(plan, now)
         drawn = iter(result.token_ids)
         for piece in plan.slices:
             token_id = next(drawn) if piece.draw is not None else None
@@ -385,7 +385,9 @@ class Scheduler:
                 sequence.unpark(now)
 
     def _is_ahead(self, sequence: Sequence, now: float) -> bool:
-        """Whether a stream is to be parked."""
+        """Whether a stream is to be parked; never while its first frames wait for one another."""
+        if sequence.held_frames:
+            return False
         if self._unsent_samples(sequence) > self._max_unheard_samples:
             return True
         return not sequence.is_batch and sequence.listener.lead_s(now) > self._policy.high_water_s

@@ -103,7 +103,7 @@ class Sequence:
         self.token_ids: list[int] = []
         self.num_computed = 0
         self.num_published = 0  # leading blocks that are in the prefix cache and never written
-        self.num_found: int | None = None  # tokens found there, until they are counted
+        self.num_found: int | None = None  # tokens found there and not counted yet
         self.is_evicted = False
         self.num_draws = 0
         self.num_frames = 0
@@ -284,12 +284,12 @@ class Sequence:
             self._blocks += blocks
             self._block_table = tuple(self._blocks)
 
-    def attach_blocks(self, blocks: list[int], num_tokens: int) -> None:
-        """Begin the block table with published blocks, which hold the first `num_tokens` tokens."""
-        assert not self._blocks
+    def attach_blocks(self, blocks: list[int], num_computed: int) -> None:
+        """Extend a table of published blocks by more; they hold all of `num_computed` tokens."""
+        assert self.num_published == len(self._blocks)
         self.add_blocks(blocks)
-        self.num_computed = self.num_found = num_tokens
-        self.num_published = len(blocks)
+        self.num_computed = num_computed
+        self.num_published = len(self._blocks)
 
     def publish_block(self, index: int, block: int) -> None:
         """The next unpublished block, number `index` of the table, is published, as `block`."""

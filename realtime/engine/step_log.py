@@ -18,10 +18,10 @@ class StepLog:
         """A step was planned; until `end` it counts as running."""
         self._steps.append((plan, math.inf))
 
-    def end(self, now: float) -> None:
-        """The newest step is over."""
-        plan, _ = self._steps.pop()
-        self._steps.append((plan, now))
+    def end(self, plan: StepPlan, now: float) -> None:
+        """The step that was planned last is over."""
+        if self._steps and self._steps[-1][0] is plan:
+            self._steps[-1] = plan, now
 
     def work_since(self, request_id: int, at: float) -> tuple[int, int]:
         """Steps, and tokens in them, that were computed for a request and ended after `at`."""

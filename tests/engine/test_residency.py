@@ -94,6 +94,19 @@ def test_equal_contents_computed_at_once_end_in_one_block():
     assert cache.residency.num_free == 16 - 3
 
 
+def test_sequence_behind_another_with_equal_tokens_goes_on_with_its_blocks():
+    cache = Cache()
+    one, two = cache.sequence(*range(18)), cache.sequence(*range(18))
+    cache.compute(one, 2)
+    cache.compute(two, 2)
+    cache.compute(one)
+    cache.residency.attach(two)
+    assert two.num_computed == 16
+    assert two.block_ids == one.block_ids[:4]
+    cache.compute(two)
+    assert (cache.residency.num_queried_total, cache.residency.num_hit_total) == (36, 14)
+
+
 def test_released_tokens_are_found_until_their_blocks_are_needed():
     cache = Cache(num_blocks=4)
     one = cache.sequence(*range(12), 50)
