@@ -5,15 +5,14 @@ closing the session, or by vanishing without a word. Afterwards the service's ow
 whether slots, contexts and blocks are as before.
 """
 
-import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import anyio
 import typer
 from rich.console import Console
 
 from realtime.client import DEFAULT_URL, AudioChunk, connect
+from realtime.client.gauges import read_gauges
 from realtime.client.opening import greet, open_socket, stream_url
 from realtime.wire import Hello, Sampling, Text, encode_message
 
@@ -67,24 +66,6 @@ async def _vanish(url: str) -> None:
         pass
     socket.transport.abort()
     await socket.wait_closed()
-
-
-async def read_gauges(url: str) -> dict[str, float]:
-    """The service's unlabelled metrics, without their prefix.
-
-    Raises:
-        OSError: It does not answer.
-    """
-    parts = urlsplit(stream_url(url))
-    host, port = parts.hostname or "", parts.port or 80
-    request = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    answer = b""
-    async with await anyio.connect_tcp(host, port) as stream:
-        await stream.send(request.encode())
-        async for data in stream:
-            answer += data
-    lines = re.findall(r"^speech_(\w+) (\S+)$", answer.decode(), re.MULTILINE)
-    return {name: float(value) for name, value in lines}
 
 
 async def settled_gauges(url: str) -> dict[str, float]:
