@@ -15,8 +15,7 @@ from loadtest.report import show, summarise
 from loadtest.scenario import Scenario, read_sentences
 from realtime.client import DEFAULT_URL
 from realtime.clock import MonotonicClock
-
-SENTENCES = Path(__file__).resolve().parents[1] / "tests" / "data" / "sentences.txt"
+from realtime.quality.texts import SENTENCES
 
 
 def main(  # noqa: PLR0913 - a command's options

@@ -6,17 +6,16 @@ it did not read for a while. Someone who is told to come back later does. Afterw
 own gauges say whether slots, contexts and blocks are as before.
 """
 
-import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import anyio
 import typer
 from rich.console import Console
 
 from realtime.client import DEFAULT_URL, AudioChunk, connect
+from realtime.client.gauges import read_gauges
 from realtime.client.opening import greet, open_socket, stream_url
 from realtime.errors import CapacityError
 from realtime.wire import Error, Hello, Sampling, Text, decode_server_message, encode_message
@@ -110,24 +109,6 @@ async def _vanish(url: str) -> None:
     await socket.wait_closed()
     if refused is not None:
         raise refused
-
-
-async def read_gauges(url: str) -> dict[str, float]:
-    """The service's unlabelled metrics, without their prefix.
-
-    Raises:
-        OSError: It does not answer.
-    """
-    parts = urlsplit(stream_url(url))
-    host, port = parts.hostname or "", parts.port or 80
-    request = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    answer = b""
-    async with await anyio.connect_tcp(host, port) as stream:
-        await stream.send(request.encode())
-        async for data in stream:
-            answer += data
-    lines = re.findall(r"^speech_(\w+) (\S+)$", answer.decode(), re.MULTILINE)
-    return {name: float(value) for name, value in lines}
 
 
 async def settled_gauges(url: str) -> dict[str, float]:

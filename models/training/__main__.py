@@ -103,13 +103,12 @@ def _fan_out(stage: str, arguments: argparse.Namespace, workers: int, budget_s: 
 def _evaluate(arguments: argparse.Namespace, run: stages.Run, config: PipelineConfig) -> None:
     # whisper is wanted by this stage alone
     from models.training.evaluate import score, teacher_lines  # noqa: PLC0415
-    from models.training.judge import Judge  # noqa: PLC0415
+    from realtime.quality.recogniser import load_recogniser  # noqa: PLC0415
 
     voice = load_voice(arguments.voice or run.folder / "voice")
     lines = teacher_lines(shards(run.speech)[0], arguments.lines)
-    result = asdict(
-        score(voice, lines, voice.spec.sampling, config.corpus.seed, Judge(arguments.whisper))
-    )
+    hear = load_recogniser(str(arguments.whisper))
+    result = asdict(score(voice, lines, voice.spec.sampling, config.corpus.seed, hear))
     misses = result.pop("misses")
     (run.folder / "figures.json").write_text(
         json.dumps({k: round(float(v), 4) for k, v in result.items()}, indent=2)

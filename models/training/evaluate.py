@@ -8,9 +8,10 @@ import torch
 
 from models.spec import SamplingDefaults
 from models.training.generate import generate
-from models.training.judge import Judge, word_errors
 from models.training.speech_data import read_shard
 from models.weights import LoadedVoice
+from realtime.quality.recogniser import Recogniser
+from realtime.quality.words import compare
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def speak(
 
 
 def score(
-    voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: int, judge: Judge
+    voice: LoadedVoice, lines: list[Line], how: SamplingDefaults, seed: int, hear: Recogniser
 ) -> Score:
     """Speak and judge `lines`."""
     errors = words = short_errors = short_words = runaways = early = 0
@@ -75,8 +76,9 @@ def score(
         length_s = len(samples) / voice.spec.codec.sample_rate
         runaways += length_s > 1.6 * line.teacher_s
         early += length_s < 0.6 * line.teacher_s
-        heard = judge.hear(samples)
-        wrong, count = word_errors(line.text, heard)
+        heard = hear(samples, voice.spec.codec.sample_rate)
+        compared = compare(line.text, heard)
+        wrong, count = compared.num_word_errors, compared.num_words
         errors, words = errors + wrong, words + count
         if len(line.text.split()) <= 14:
             short_errors, short_words = short_errors + wrong, short_words + count

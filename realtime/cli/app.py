@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from realtime.cli import config, demo, engine, serve, speak
+from realtime.cli import config, demo, engine, quality, serve, speak
 
 
 def build_app() -> typer.Typer:
@@ -22,6 +22,7 @@ def build_app() -> typer.Typer:
     app.command("speak")(speak.speak)
     app.command("config")(config.config)
     app.command("demo")(demo.demo)
+    app.add_typer(quality.app, name="quality")
     app.command("engine", hidden=True)(engine.engine)
     return app
 

@@ -354,7 +354,9 @@ class SessionProtocol:
         context = self._by_name.get(name)
         if context is not None:
             if isinstance(message, wire.Text) and _has_options(message):
-                raise OutOfOrderError("voice and sampling belong on a context's first piece")
+                raise OutOfOrderError(
+                    "voice, sampling and priority belong on a context's first piece"
+                )
             return context
         if name in self._past_names and self._ignores(message):
             return None
@@ -458,7 +460,8 @@ class SessionProtocol:
 
 
 def _has_options(piece: wire.Text) -> bool:
-    return piece.voice is not None or piece.sampling is not None
+    is_live = piece.priority == "live"
+    return piece.voice is not None or piece.sampling is not None or not is_live
 
 
 def _present(ready: EngineReady | None) -> EngineReady:

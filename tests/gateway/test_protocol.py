@@ -84,6 +84,19 @@ def test_sampling_of_the_context_overrides_the_sessions_field_by_field():
     assert driver.all(wire.Opened)[0].seed == 3
 
 
+def test_priority_belongs_to_the_first_piece_and_reaches_the_engine():
+    driver = Driver().hello().say(text("x", priority="batch"), text("y", "b")).send_all()
+    assert (driver.requests[1].opened.is_batch, driver.requests[2].opened.is_batch) == (True, False)
+    driver.say(text("z", "b", priority="batch")).send_all()
+    assert driver.last(wire.Error).code == "out_of_order"
+
+
+def test_requests_carry_whose_they_are():
+    driver = Driver(credentials=("other", "key")).hello(credential="key").say(text("x")).send_all()
+    assert driver.requests[1].opened.key == "key"
+    assert Driver().hello().say(text("x")).requests[1].opened.key == ""
+
+
 def test_seed_is_drawn_and_told_where_none_was_given():
     driver = Driver().hello().say(text("x")).send_all()
     assert driver.last(wire.Opened).seed == driver.requests[1].opened.sampling.seed == 7
