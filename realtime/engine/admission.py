@@ -19,6 +19,12 @@ _LATE_PAUSE_S = 0.5  # no new listener so soon after an old one ran dry
 _LEAST_CONTEXT = 300  # tokens a stream is reckoned to hold: about three seconds of speech
 _WAIT_FACTOR = 3.0  # a promise of a place that is broken by this factor ends the wait
 
+_REASONS = {
+    "queue_full": "the queue is full",
+    "no_place": "all places are taken",
+    "waited_in_vain": "no place became free",
+}
+
 
 class AdmissionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Fields as in `EngineConfig`.
@@ -46,7 +52,7 @@ class Admission:
         running: The scheduler's view of the requests that hold a slot, by number.
 
     Attributes:
-        num_refused: Requests refused, at once or after a wait.
+        num_refused: Requests refused, at once or after a wait, by reason.
     """
 
     def __init__(
@@ -60,7 +66,7 @@ class Admission:
         self._batch = WaitingQueue(places)
         self._waiting: dict[int, Sequence] = {}  # in order of arrival
         self._late_until = -math.inf
-        self.num_refused = 0
+        self.num_refused = dict.fromkeys(_REASONS, 0)
 
     @property
     def num_waiting(self) -> int:
@@ -90,11 +96,11 @@ class Admission:
         """
         queue = self._queue_of(sequence)
         if not queue.has_room(sequence.options.key):
-            return self._refusal("the queue is full", now)
+            return self._refusal("queue_full", now)
         if not sequence.is_batch:
             ahead = len(self._listeners) - self._num_places(now)
             if ahead >= 0 and self._wait_s(ahead) > self._limits.max_wait_s:
-                return self._refusal("all places are taken", now)
+                return self._refusal("no_place", now)
         queue.add(sequence.request_id, sequence.options.key)
         self._waiting[sequence.request_id] = sequence
         return None
@@ -116,7 +122,7 @@ class Admission:
                 continue
             if self._wait_ends_at(sequence) > now:
                 break
-            return sequence, self._refusal("no place became free", now)
+            return sequence, self._refusal("waited_in_vain", now)
         return None
 
     def wake_at(self) -> float:
@@ -180,11 +186,11 @@ class Admission:
     def _wait_s(self, ahead: int) -> float:
         return self._capacity.wait_s(ahead, self._remaining())
 
-    def _refusal(self, why: str, now: float) -> CapacityError:
-        self.num_refused += 1
+    def _refusal(self, reason: str, now: float) -> CapacityError:
+        self.num_refused[reason] += 1
         ahead = max(0, len(self._listeners) - self._num_places(now))
         return CapacityError(
-            f"{why}: {len(self._running)} requests run and {len(self._waiting)} wait",
+            f"{_REASONS[reason]}: {len(self._running)} requests run and {len(self._waiting)} wait",
             retry_after_s=self._capacity.promise(ahead, self._remaining(), now),
         )
 
