@@ -48,7 +48,8 @@ def speech(seconds: float, seed: int = 0, level: float = 0.1) -> np.ndarray:
     """Noise with the spectrum of a voice, float32: no step is much larger than its neighbours."""
     noise = np.random.default_rng(seed).standard_normal(int(seconds * RATE_HZ) + 31)
     smooth = np.convolve(noise, np.hanning(32), mode="valid")
-    return (level * smooth / np.abs(smooth).std()).clip(-1, 1).astype(np.float32)
+    ramp = np.minimum(1, np.arange(len(smooth)) / (0.01 * RATE_HZ))  # sounds do not begin at once
+    return (level * ramp * ramp[::-1] * smooth / smooth.std()).clip(-1, 1).astype(np.float32)
 
 
 def silence(seconds: float) -> np.ndarray:
