@@ -5,6 +5,7 @@ the weights.
 """
 
 import functools
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,8 @@ class CodecSpec(_Struct, frozen=True, kw_only=True):
         fine_size: Width of the decoder's fast convolutions.
         fine_hidden_size: Width inside them.
         fine_dilations: One causal convolution block per entry, at sixteen hops a frame.
-        reference_hz: The pitch that the decoder's output 0 stands for.
+        reference_hz: The pitch that the decoder's output 0 stands for; of speaker 0.
+        speaker_hz: The same for the speakers after it; one entry each.
     """
 
     sample_rate: int = 24000
@@ -45,6 +47,12 @@ class CodecSpec(_Struct, frozen=True, kw_only=True):
     fine_hidden_size: int = 320
     fine_dilations: tuple[int, ...] = (1, 2, 4)
     reference_hz: float = 190.0
+    speaker_hz: tuple[float, ...] = ()
+
+    @property
+    def num_speakers(self) -> int:
+        """Speakers that the decoder knows."""
+        return 1 + len(self.speaker_hz)
 
     @property
     def tokens_per_frame(self) -> int:
@@ -88,6 +96,9 @@ class ModelSpec(_Struct, frozen=True, kw_only=True):
         audio_base_id: First code of frame position 0; position p starts `p * codebook_size` later.
         codebook_size: Codes per frame position.
         tokens_per_frame: Codes in one frame.
+        num_speakers: Speakers that a prompt may name; 0 where the model has one and names none.
+        speeds: Speeds that a prompt may name, ascending; 1.0 is the default pace.
+        control_base_id: Id of speaker 0; the other speakers follow, then the speeds.
     """
 
     num_layers: int
@@ -107,6 +118,9 @@ class ModelSpec(_Struct, frozen=True, kw_only=True):
     audio_base_id: int
     codebook_size: int
     tokens_per_frame: int = 7
+    num_speakers: int = 0
+    speeds: tuple[float, ...] = ()
+    control_base_id: int = 0
 
     def __post_init__(self) -> None:
         if self.num_heads % self.num_kv_heads:
@@ -115,6 +129,36 @@ class ModelSpec(_Struct, frozen=True, kw_only=True):
             raise ValueError("head_dim must be even: rotary pairs")
         if self.audio_base_id + self.tokens_per_frame * self.codebook_size > self.vocab_size:
             raise ValueError("vocab_size must cover every code block")
+        if self.num_controls:
+            if self.control_base_id < self.audio_base_id + self.tokens_per_frame * (
+                self.codebook_size
+            ):
+                raise ValueError("control_base_id must lie behind the code blocks")
+            if self.control_base_id + self.num_controls > self.vocab_size:
+                raise ValueError("vocab_size must cover every control")
+        if any(b <= a for a, b in itertools.pairwise(self.speeds)):
+            raise ValueError("speeds must ascend")
+
+    @property
+    def num_controls(self) -> int:
+        """Ids that name a speaker or a speed."""
+        return self.num_speakers + len(self.speeds)
+
+    def control_ids(self, speaker: int, speed: float) -> tuple[int, ...]:
+        """What follows `text_start_id` in a prompt: the speaker, then the nearest trained speed.
+
+        Empty where the model names neither.
+
+        Raises:
+            ValueError: There is no such speaker.
+        """
+        if not 0 <= speaker < max(1, self.num_speakers):
+            raise ValueError(f"the model has {self.num_speakers} speakers, not {speaker + 1}")
+        ids = (self.control_base_id + speaker,) if self.num_speakers else ()
+        if not self.speeds:
+            return ids
+        nearest = min(range(len(self.speeds)), key=lambda i: abs(self.speeds[i] - speed))
+        return *ids, self.control_base_id + self.num_speakers + nearest
 
     def code_block(self, position_in_frame: int) -> tuple[int, int]:
         """First id and one past the last id of the codes legal at `position_in_frame` (0 to 6)."""
@@ -132,6 +176,32 @@ class SamplingDefaults(_Struct, frozen=True, kw_only=True):
     repetition_penalty: float = 1.0
 
 
+class SpeakerSpec(_Struct, frozen=True, kw_only=True):
+    """One speaker of a voice; its place in the list is the index that model and codec know it by.
+
+    Attributes:
+        id: Name that callers ask for.
+        aliases: Other names that callers may use, such as those that clients hard-code.
+        description: One line for a listing.
+        gender: `female` or `male`, as it sounds.
+        language: BCP 47 tag.
+        licence: Licence of what the speaker was learnt from.
+        teacher: Who it was learnt from.
+        reference_hz: The pitch that the codec's output 0 stands for.
+        sample: A recording, as a path in the voice's folder; empty where there is none.
+    """
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    description: str
+    gender: str
+    language: str
+    licence: str
+    teacher: str
+    reference_hz: float = 190.0
+    sample: str = ""
+
+
 class VoiceSpec(_Struct, frozen=True, kw_only=True):
     """A voice that ships: `voice.json` in its folder.
 
@@ -144,10 +214,13 @@ class VoiceSpec(_Struct, frozen=True, kw_only=True):
         model: The language model.
         codec: The codec.
         symbols: Phoneme symbols in id order; id 0 is padding, the first symbol is id 1.
+        speakers: Who it can speak as, in the order that model and codec count them; empty where
+            it has one and `name` and `aliases` say all.
         sampling: Defaults of a request.
-        min_s_per_phoneme: No segment is plausibly spoken faster; its end is not drawn before.
-        max_s_per_phoneme: No segment is plausibly spoken slower, but for `extra_s`; it is ended
-            there.
+        min_s_per_phoneme: At speed 1.0, no segment is plausibly spoken faster; its end is not drawn
+            before.
+        max_s_per_phoneme: At speed 1.0, no segment is plausibly spoken slower, but for `extra_s`;
+            it is ended there.
         extra_s: Added to the longest plausible speech: short words are slow and pauses count as
             well.
         quiet_codes: Codes of the first frame position that this voice speaks in pauses only, as
@@ -163,12 +236,19 @@ class VoiceSpec(_Struct, frozen=True, kw_only=True):
     model: ModelSpec
     codec: CodecSpec
     symbols: str
+    speakers: tuple[SpeakerSpec, ...] = ()
     sampling: SamplingDefaults = SamplingDefaults()
     min_s_per_phoneme: float = 0.03
     max_s_per_phoneme: float = 0.15
     extra_s: float = 1.0
     quiet_codes: tuple[int, ...] = ()
     figures: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        if self.speakers and len(self.speakers) != self.codec.num_speakers:
+            raise ValueError("speakers must be as many as the codec has")
+        if self.model.num_speakers and len(self.speakers) != self.model.num_speakers:
+            raise ValueError("speakers must be as many as the model has")
 
 
 @functools.cache

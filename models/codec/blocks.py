@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.codec.speakers import Film, modulate
+
 
 class ConvBlock(nn.Module):
     """norm -> dilated convolution of three taps -> gelu -> linear, added to the input.
@@ -29,17 +31,20 @@ class ConvBlock(nn.Module):
         """Rows of past that the block reads."""
         return (self.taps - 1) * self.dilation
 
-    def forward(self, x: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, context: Tensor | None = None, film: Film | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Run the block.
 
         Args:
             x: `[B, T, C]`.
             context: `[B, context_rows, C]` from the call before; None starts from silence.
+            film: The speaker's scale and shift of the normed input.
 
         Returns:
             The output `[B, T, C]` and the context for the next call.
         """
-        normed, length = self.norm(x), x.shape[1]
+        normed, length = modulate(self.norm(x), film), x.shape[1]
         if context is not None:
             padded = torch.cat([context, normed], 1)
         else:

@@ -22,6 +22,7 @@ class CodecState:
         pitch: Its pitch in hertz, `[B]`.
         hops: Hops decoded so far, int64 `[B]`; the noise is a function of it.
         overlap: Samples that are still to be added to, `[B, 896]`.
+        speaker: Who speaks, int64 `[B]`.
     """
 
     contexts: tuple[Tensor, ...]
@@ -30,6 +31,7 @@ class CodecState:
     pitch: Tensor
     hops: Tensor
     overlap: Tensor
+    speaker: Tensor
 
     def _tensors(self) -> list[Tensor]:
         others = [getattr(self, f.name) for f in fields(self) if f.name != "contexts"]
@@ -45,6 +47,7 @@ class CodecState:
             self.pitch[rows],
             self.hops[rows],
             self.overlap[rows],
+            self.speaker[rows],
         )
 
     def scatter(self, rows: Tensor, part: "CodecState") -> None:
@@ -62,18 +65,28 @@ class CodecDecoder(nn.Module):
         self.codebooks = Codebooks(spec)
         self.trunk = DecoderTrunk(spec)
         self.synthesiser = Synthesiser()
+        references = torch.tensor([spec.reference_hz, *spec.speaker_hz])
+        self.register_buffer("references", references, persistent=False)
+        self.references: Tensor
 
-    def new_state(self, batch_size: int) -> CodecState:
-        """The state of `batch_size` streams at their first sample: silence before."""
+    def new_state(self, batch_size: int, speaker: int | Tensor = 0) -> CodecState:
+        """The state of `batch_size` streams at their first sample: silence before.
+
+        Args:
+            batch_size: Streams.
+            speaker: Who speaks in all of them, or in each (int64 `[batch_size]`).
+        """
         device = self.codebooks.vectors.device
+        speakers = torch.zeros(batch_size, dtype=torch.int64, device=device) + speaker
         zeros = lambda *shape: torch.zeros(batch_size, *shape, device=device)  # noqa: E731
         return CodecState(
             contexts=tuple(zeros(b.context_rows, b.size) for b in self.trunk.blocks),
             source=zeros(SOURCE_TAIL),
             phase=zeros().double(),
-            pitch=zeros() + self.spec.reference_hz,
+            pitch=self.references[speakers],
             hops=torch.zeros(batch_size, dtype=torch.int64, device=device),
             overlap=zeros(OVERLAP),
+            speaker=speakers,
         )
 
     def forward(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]:
@@ -87,8 +100,10 @@ class CodecDecoder(nn.Module):
             Samples float32 `[B, F * samples_per_frame]` in [-1, 1], and the state after them.
         """
         latents = self.codebooks.embed(codes)
-        harmonic, aperiodic, octaves, contexts = self.trunk(latents, list(state.contexts))
-        pitch = pitch_hz(octaves, self.spec)
+        harmonic, aperiodic, octaves, contexts = self.trunk(
+            latents, list(state.contexts), state.speaker
+        )
+        pitch = pitch_hz(octaves, self.references[state.speaker])
         length = pitch.shape[1]
         wave, phase = self.synthesiser.pulses(pitch, state.pitch, state.phase)
         pulses = torch.cat([state.source, wave], 1)
@@ -103,10 +118,11 @@ class CodecDecoder(nn.Module):
             pitch[:, -1],
             state.hops + length,
             summed[:, done:],
+            state.speaker,
         )
         return summed[:, :done].clamp(-1.0, 1.0), after
 
-    def decode(self, codes: Tensor) -> Tensor:
+    def decode(self, codes: Tensor, speaker: int | Tensor = 0) -> Tensor:
         """Decode whole streams at once, `[B, F, 7]` -> `[B, F * samples_per_frame]`."""
-        samples, _ = self(codes, self.new_state(codes.shape[0]))
+        samples, _ = self(codes, self.new_state(codes.shape[0], speaker))
         return samples

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from models.codec.bands import HARMONIC_BANDS, NOISE_BANDS
 from models.codec.blocks import ConvBlock
 from models.codec.phones import PHONE_SIZE
+from models.codec.speakers import Film, SpeakerFilm, modulate
 from models.spec import CodecSpec
 
 HOPS_PER_LATENT = 4
@@ -35,6 +36,9 @@ class DecoderTrunk(nn.Module):
         for head in (self.harmonic, self.noise, self.pitch):
             nn.init.normal_(head.weight, 0.0, 0.01)
             nn.init.zeros_(head.bias)
+        if spec.num_speakers > 1:
+            sizes = [block.size for block in self.blocks] + [spec.fine_size]
+            self.speakers = SpeakerFilm(spec.num_speakers, sizes)
 
     @property
     def blocks(self) -> list[ConvBlock]:
@@ -46,35 +50,45 @@ class DecoderTrunk(nn.Module):
             if isinstance(block, ConvBlock)
         ]
 
+    def _films(self, speaker: Tensor | None) -> list[Film | None]:
+        if self.spec.num_speakers == 1 or speaker is None:
+            return [None] * (len(self.blocks) + 1)
+        return list(self.speakers(speaker))
+
     def forward(
-        self, latents: Tensor, contexts: list[Tensor] | None = None
+        self,
+        latents: Tensor,
+        contexts: list[Tensor] | None = None,
+        speaker: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
         """Predict the synthesiser's parameters.
 
         Args:
             latents: With their sounds, `[B, T, latent_size + PHONE_SIZE]`.
             contexts: One `[B, rows, C]` per block from the call before; None starts from silence.
+            speaker: Who speaks, int64 `[B]`; None is speaker 0 as it was before there were others.
 
         Returns:
             Log amplitudes of the harmonic `[B, 4T, 80]` and noise `[B, 4T, 40]` envelopes, pitch
-            in octaves from the reference `[B, 4T]`, and the contexts for the next call.
+            in octaves from the speaker's reference `[B, 4T]`, and the contexts for the next call.
         """
         given = iter(contexts) if contexts is not None else iter(())
         kept: list[Tensor] = []
+        films = iter(self._films(speaker))
         x = self.stem(latents)
         for block in self.slow:
-            x, context = block(x, next(given, None))
+            x, context = block(x, next(given, None), next(films))
             kept.append(context)
         batch, length, _ = x.shape
         x = self.upsample(x).view(batch, length * HOPS_PER_LATENT, -1)
         for block in self.fast:
-            x, context = block(x, next(given, None))
+            x, context = block(x, next(given, None), next(films))
             kept.append(context)
-        x = self.norm(x)
+        x = modulate(self.norm(x), next(films))
         octaves = self.pitch(x)[..., 0].clamp(-_PITCH_OCTAVES, _PITCH_OCTAVES)
         return self.harmonic(x) * 2 - 4, self.noise(x) * 1.5 - 5, octaves, kept
 
 
-def pitch_hz(octaves: Tensor, spec: CodecSpec) -> Tensor:
-    """Octaves from the reference to hertz."""
-    return torch.exp2(octaves) * spec.reference_hz
+def pitch_hz(octaves: Tensor, reference_hz: Tensor) -> Tensor:
+    """Octaves `[B, T]` from each stream's reference `[B]` to hertz."""
+    return torch.exp2(octaves) * reference_hz[:, None]

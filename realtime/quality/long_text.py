@@ -22,7 +22,7 @@ from realtime.quality.words import Comparison, compare_words, words_of
 
 PIECE_S = 25.0
 MINUTE_S = 60.0
-WORDS_PER_MINUTE = 150
+WORDS_PER_MINUTE = 180
 _MIB = 1024 * 1024
 
 

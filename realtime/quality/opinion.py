@@ -17,6 +17,7 @@ from realtime.quality.sound import Samples
 
 RATE_HZ = 16_000
 WINDOW_SAMPLES = int(9.01 * RATE_HZ)
+HOP_SAMPLES = WINDOW_SAMPLES // 2
 PURPOSE = "DNSMOS"
 # speechmos 0.0.1.1, dnsmos.py: raw outputs to the scale of the listeners, 1 to 5
 _SIGNAL = np.poly1d([-0.08397278, 1.22083953, 0.0052439])
@@ -48,13 +49,13 @@ class Dnsmos:
         self._session = session
 
     def __call__(self, samples: Samples, rate_hz: int) -> Opinion:
-        """Mean over windows of 9 s, a second apart; a shorter recording is repeated."""
+        """Mean over windows of 9 s that overlap by half; a shorter recording is repeated."""
         audio = resample(samples, rate_hz, RATE_HZ)
         while len(audio) < WINDOW_SAMPLES:
             audio = np.concatenate([audio, audio])
         raw = [
             self._session.run(None, {"input_1": audio[None, start : start + WINDOW_SAMPLES]})[0][0]
-            for start in range(0, (len(audio) - WINDOW_SAMPLES) // RATE_HZ * RATE_HZ + 1, RATE_HZ)
+            for start in range(0, len(audio) - WINDOW_SAMPLES + 1, HOP_SAMPLES)
         ]
         signal, background, overall = np.array(raw).T
         return Opinion(

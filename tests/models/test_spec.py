@@ -6,7 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from models.spec import CodecSpec, ModelSpec, VoiceSpec, read_voice_spec, write_voice_spec
+from models.spec import (
+    CodecSpec,
+    ModelSpec,
+    SpeakerSpec,
+    VoiceSpec,
+    read_voice_spec,
+    write_voice_spec,
+)
 
 
 def model_spec(**changes: object) -> ModelSpec:
@@ -49,6 +56,9 @@ def test_code_blocks_follow_each_other_without_gaps() -> None:
         ({"num_heads": 3, "num_kv_heads": 2}, "multiple"),
         ({"head_dim": 7}, "even"),
         ({"vocab_size": 40}, "every code block"),
+        ({"num_speakers": 8, "control_base_id": 79}, "every control"),
+        ({"num_speakers": 2, "control_base_id": 78}, "behind the code blocks"),
+        ({"speeds": (1.0, 1.0), "control_base_id": 79, "vocab_size": 90}, "ascend"),
     ],
 )
 def test_impossible_dimensions_are_refused(changes: dict[str, int], said: str) -> None:
@@ -67,3 +77,34 @@ def test_an_unknown_field_is_named(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"language"', '"langauge"'))
     with pytest.raises(msgspec.ValidationError, match="langauge"):
         read_voice_spec(tmp_path)
+
+
+def test_a_model_without_controls_names_none() -> None:
+    assert model_spec().control_ids(0, 1.2) == ()
+
+
+def test_a_prompt_names_its_speaker_and_the_nearest_trained_speed() -> None:
+    changes = {"num_speakers": 2, "speeds": (0.7, 1.0, 1.3)}
+    spec = model_spec(**changes, control_base_id=79, vocab_size=84)
+    assert spec.control_ids(0, 1.0) == (79, 82)
+    assert spec.control_ids(1, 0.8) == (80, 81)
+    assert spec.control_ids(1, 9.0) == (80, 83)
+    with pytest.raises(ValueError, match="2 speakers"):
+        spec.control_ids(2, 1.0)
+
+
+def speaker(name: str) -> SpeakerSpec:
+    return SpeakerSpec(
+        id=name, description="A test.", gender="female", language="en-US", licence="MIT",
+        teacher="nobody",
+    )  # fmt: skip
+
+
+def test_speakers_are_as_many_as_the_codec_has(tmp_path: Path) -> None:
+    codec = CodecSpec(codebook_size=8, speaker_hz=(110.0,))
+    two = (speaker("anna"), speaker("ben"))
+    spec = msgspec.structs.replace(voice_spec(), codec=codec, speakers=two)
+    write_voice_spec(tmp_path, spec)
+    assert read_voice_spec(tmp_path) == spec
+    with pytest.raises(ValueError, match="as many"):
+        msgspec.structs.replace(spec, speakers=two[:1])

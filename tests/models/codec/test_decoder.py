@@ -1,5 +1,6 @@
 """The codec's decoder: streamed is one-shot, and streams do not touch each other."""
 
+import msgspec
 import pytest
 import torch
 
@@ -109,3 +110,48 @@ def test_codes_pack_into_frames_and_back() -> None:
     frames = pack_codes(levels, SPEC)
     assert frames[0, 0].tolist() == [0, 10, 100, 101, 11, 102, 103]
     assert all(torch.equal(a, b) for a, b in zip(unpack_codes(frames, SPEC), levels, strict=True))
+
+
+@pytest.fixture(scope="module")
+def two_speakers(decoder: CodecDecoder) -> CodecDecoder:
+    made = CodecDecoder(msgspec.structs.replace(SPEC, speaker_hz=(110.0,)))
+    made.load_state_dict(decoder.state_dict(), strict=False)
+    generator = torch.Generator().manual_seed(1)
+    for table in made.trunk.speakers.tables:
+        assert isinstance(table, torch.nn.Embedding)
+        with torch.no_grad():
+            table.weight[1].normal_(0.0, 0.5, generator=generator)
+    return made.eval().requires_grad_(False)
+
+
+def test_the_first_speaker_is_what_it_was_before_there_was_a_second(
+    decoder: CodecDecoder, two_speakers: CodecDecoder
+) -> None:
+    codes = random_codes(2, 3)
+    assert torch.equal(two_speakers.decode(codes), decoder.decode(codes))
+
+
+def test_each_row_speaks_with_its_own_voice(two_speakers: CodecDecoder) -> None:
+    codes = random_codes(1, 4).expand(3, -1, -1)
+    together = two_speakers.decode(codes, torch.tensor([1, 0, 1]))
+    for row, speaker in enumerate((1, 0, 1)):
+        alone = two_speakers.decode(codes[:1], speaker)[0]
+        torch.testing.assert_close(alone, together[row], rtol=0, atol=TOLERANCE)
+    assert (together[0] - together[1]).abs().max() > 1e-3
+
+
+def test_a_slot_keeps_its_speaker_until_it_is_given_another(two_speakers: CodecDecoder) -> None:
+    codes, row = random_codes(1, 3), torch.tensor([1])
+    slots = two_speakers.new_state(2)
+    slots.scatter(row, two_speakers.new_state(1, 1))
+    parts = []
+    for part in codes.split(1, 1):
+        samples, state = two_speakers(part, slots.gather(row))
+        slots.scatter(row, state)
+        parts.append(samples)
+    torch.testing.assert_close(
+        torch.cat(parts, 1), two_speakers.decode(codes, 1), rtol=0, atol=TOLERANCE
+    )
+    slots.scatter(row, two_speakers.new_state(1))
+    samples, _ = two_speakers(codes, slots.gather(row))
+    assert torch.equal(samples, two_speakers.decode(codes, 0))
