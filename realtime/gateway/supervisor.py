@@ -23,7 +23,7 @@ from realtime.errors import EngineError, EngineLostError, EngineNotReadyError, S
 from realtime.gateway.engine_client import EngineClient
 from realtime.gateway.signal import Signal
 from realtime.link import AsyncLink, LinkClosedError
-from realtime.messages import EngineReady, Finished
+from realtime.messages import EngineReady
 from realtime.telemetry.metrics import ServiceMetrics
 
 HEARTBEAT_MARGIN_S = 2.0
@@ -135,7 +135,7 @@ class EngineSupervisor:
                 self._clock,
                 on_report=self._metrics.engine_load.take,
                 on_late=self._metrics.engine_late.inc,
-                on_cancelled=self._observe_cancel,
+                on_cancelled=self._metrics.observe_cancel,
             )
             self._become_ready(client)
             await self._serve(process, client)
@@ -230,13 +230,6 @@ class EngineSupervisor:
             self._metrics.engine_restarts.inc()
             self._metrics.engine_load.lose()
             client.lose(EngineLostError(error.message, retry_after_s=RETRY_AFTER_S))
-
-    def _observe_cancel(self, finished: Finished, cancelled_at: float) -> None:
-        self._metrics.observe_cancel(
-            max(0.0, finished.timings.freed_at - cancelled_at),
-            num_steps=finished.num_orphaned_steps,
-            num_tokens=finished.num_orphaned_tokens,
-        )
 
 
 async def _watch_exit(process: anyio.abc.Process) -> None:

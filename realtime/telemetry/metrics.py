@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from realtime.messages import Finished
 from realtime.telemetry.engine_load import EngineLoad
 
 _LATENCY_BUCKETS_S = (
@@ -167,17 +168,11 @@ class ServiceMetrics:
             if value is not None:
                 histogram.observe(value)
 
-    def observe_cancel(self, freed_s: float, *, num_steps: int, num_tokens: int) -> None:
-        """Count a request that was given up.
-
-        Args:
-            freed_s: From then until its slot and blocks were free.
-            num_steps: Steps that still worked for it.
-            num_tokens: Tokens that they computed.
-        """
-        self._cancel_s.observe(freed_s)
-        self._orphaned_steps.observe(num_steps)
-        self._orphaned_tokens.observe(num_tokens)
+    def observe_cancel(self, finished: Finished, cancelled_at: float) -> None:
+        """Count the end of a request that was given up at `cancelled_at`."""
+        self._cancel_s.observe(max(0.0, finished.timings.freed_at - cancelled_at))
+        self._orphaned_steps.observe(finished.num_orphaned_steps)
+        self._orphaned_tokens.observe(finished.num_orphaned_tokens)
 
     def render(self) -> tuple[bytes, str]:
         """The exposition and its content type."""

@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from realtime import wire
-from realtime.messages import CapacityReport
+from realtime.messages import CapacityReport, EngineTimings, Finished
 from realtime.telemetry.metrics import ServiceMetrics
 from realtime.telemetry.stages import RequestStages
 
@@ -97,8 +97,17 @@ def test_counters_grow_by_the_difference_of_two_reports_of_one_engine():
 
 def test_cancelled_request_is_counted_with_the_work_done_after_it():
     metrics = ServiceMetrics()
-    metrics.observe_cancel(0.012, num_steps=1, num_tokens=1)
-    metrics.observe_cancel(0.001, num_steps=0, num_tokens=0)
+    for num_steps, freed_s in ((1, 0.012), (0, 0.001)):
+        finished = Finished(
+            request_id=1,
+            reason="cancelled",
+            num_tokens=0,
+            num_frames=0,
+            num_orphaned_steps=num_steps,
+            num_orphaned_tokens=num_steps,
+            timings=EngineTimings(freed_at=5.0 + freed_s),
+        )
+        metrics.observe_cancel(finished, cancelled_at=5.0)
     assert value(metrics, "speech_engine_cancel_seconds_count") == 2
     assert value(metrics, "speech_engine_orphaned_steps_bucket", le="0.0") == 1
     assert value(metrics, "speech_engine_orphaned_steps_bucket", le="1.0") == 2
