@@ -353,7 +353,8 @@ class SessionProtocol:
         name = message.context
         context = self._by_name.get(name)
         if context is not None:
-            if isinstance(message, wire.Text) and _has_options(message):
+            is_next_utterance = context.is_stopping and context.has_ended
+            if isinstance(message, wire.Text) and _has_options(message) and not is_next_utterance:
                 raise OutOfOrderError(
                     "voice, sampling and priority belong on a context's first piece"
                 )
