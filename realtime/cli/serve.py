@@ -18,7 +18,11 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Short for --set gateway.host=...")] = None,
     port: Annotated[int | None, typer.Option(help="Short for --set gateway.port=...")] = None,
 ) -> None:
-    """Run the service until interrupted. Callers connect to ws://HOST:PORT/v1/stream."""
+    """Run the service until interrupted. Callers connect to ws://HOST:PORT/v1/stream.
+
+    Exit codes: 0 stopped by SIGINT or SIGTERM; 1 the engine could not be started; 2 wrong use or
+    configuration, such as a port in use.
+    """
     with exit_codes():
         changes = [*(overrides or [])]
         changes += [f"gateway.host={host}"] if host is not None else []

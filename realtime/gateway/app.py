@@ -1,5 +1,6 @@
 """The service's front door: one port for HTTP and WebSocket, who is let in, and how it all ends."""
 
+import asyncio
 import secrets
 import signal
 import sys
@@ -28,7 +29,7 @@ from realtime.errors import (
 )
 from realtime.gateway import access
 from realtime.gateway.context import error_message
-from realtime.gateway.listener import bind, make_server
+from realtime.gateway.listener import bind, make_server, report_faults_calmly
 from realtime.gateway.protocol import SessionProtocol, SessionSettings
 from realtime.gateway.session import Engine, Session, SessionServices
 from realtime.gateway.supervisor import EngineSupervisor, engine_command, engine_error_in
@@ -112,7 +113,7 @@ class Gateway:
             while any(session.protocol.num_contexts for session in self._sessions):  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
         for session in self._sessions:
-            session.end(ShuttingDownError("the service is stopping", retry_after_s=1.0))
+            session.end(ShuttingDownError("the service is stopping"))
         with anyio.move_on_after(CLOSE_GRACE_S):
             while self._sessions:  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
@@ -134,9 +135,9 @@ class Gateway:
 
     def _not_ready(self) -> SpeechError | None:
         if self._is_draining:
-            return ShuttingDownError("the service is stopping", retry_after_s=1.0)
+            return ShuttingDownError("the service is stopping")
         if self._services.engine.ready is None:
-            return EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+            return EngineNotReadyError("the engine is starting")
         return None
 
     # --- WebSocket ---
@@ -151,7 +152,7 @@ class Gateway:
             return 503, not_ready
         if self._num_reserved >= self._config.max_sessions:
             message = f"{self._num_reserved} sessions are open"
-            return 503, TooManySessionsError(message, retry_after_s=5.0)
+            return 503, TooManySessionsError(message)
         return None
 
     async def _stream(self, websocket: WebSocket) -> None:
@@ -226,6 +227,7 @@ async def serve(
     # The text front end's thread must not keep the event loop waiting for the interpreter lock.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     clock = MonotonicClock()
+    report_faults_calmly(asyncio.get_running_loop(), clock)
     metrics = ServiceMetrics()
     listener = bind(config.gateway)
     host, port = listener.getsockname()[:2]

@@ -379,7 +379,7 @@ class SessionProtocol:
         assert self._hello is not None
         assert self._context_settings is not None
         if self._is_draining:
-            raise ShuttingDownError("the service is stopping", retry_after_s=1.0)
+            raise ShuttingDownError("the service is stopping")
         if len(self._by_name) >= self._max_contexts:
             num_open = len(self._by_name)
             raise TooManyContextsError(
@@ -467,7 +467,7 @@ def _has_options(piece: wire.Text) -> bool:
 
 def _present(ready: EngineReady | None) -> EngineReady:
     if ready is None:
-        raise EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+        raise EngineNotReadyError("the engine is starting")
     return ready
 
 

@@ -282,8 +282,14 @@ class Session:
         number = command.number
         client = self._services.engine.client
         if client is None:
-            error = EngineNotReadyError("the engine is starting", retry_after_s=1.0)
-            self._deliver(number, Failed(request_id=0, code=error.code, message=error.message))
+            error = EngineNotReadyError("the engine is starting")
+            failed = Failed(
+                request_id=0,
+                code=error.code,
+                message=error.message,
+                retry_after_s=error.retry_after_s,
+            )
+            self._deliver(number, failed)
             return
         self._text.open(number, self._services.new_text_source(command.first_segment_min_chars))
         start = StartRequest(

@@ -30,7 +30,6 @@ HEARTBEAT_MARGIN_S = 2.0
 SECOND_LOOK_S = 0.25
 STOP_GRACE_S = 5.0
 EXIT_GRACE_S = 1.0
-RETRY_AFTER_S = 4.0  # what an engine takes to start, rounded up
 MAX_FIRST_STARTS = 3
 
 _log = structlog.get_logger()
@@ -88,7 +87,7 @@ class EngineSupervisor:
     def refusal(self) -> SpeechError | None:
         """Why no request can be taken now; whether there is room for one is the engine's to say."""
         if self._client is None:
-            return EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
+            return EngineNotReadyError("the engine is starting")
         return None
 
     async def wait_ready(self) -> None:
@@ -229,7 +228,7 @@ class EngineSupervisor:
         if client is not None:
             self._metrics.engine_restarts.inc()
             self._metrics.engine_load.lose()
-            client.lose(EngineLostError(error.message, retry_after_s=RETRY_AFTER_S))
+            client.lose(EngineLostError(error.message))
 
 
 async def _watch_exit(process: anyio.abc.Process) -> None:

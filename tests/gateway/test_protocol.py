@@ -3,6 +3,7 @@
 import pytest
 
 from realtime import wire
+from realtime.errors import ENGINE_START_S
 from realtime.gateway.protocol import MAX_SEGMENTS_AHEAD
 from tests.gateway.driver import LIMITS, SAMPLES_PER_FRAME, Driver
 
@@ -63,6 +64,7 @@ def test_hello_without_an_engine_says_try_again():
     driver.hello()
     error = driver.last(wire.Error)
     assert (error.code, error.retryable, driver.closed.code) == ("engine_not_ready", True, 1013)
+    assert error.retry_after_s == ENGINE_START_S
 
 
 def test_ping_is_answered_with_its_nonce():
@@ -276,6 +278,12 @@ def test_lost_engine_ends_each_context_with_a_retryable_error():
     ]
     assert [d.reason for d in driver.all(wire.Done)] == ["error", "error"]
     assert not driver.all(wire.AudioFrame)
+
+
+@pytest.mark.parametrize("code", ["engine_lost", "engine_not_ready", "shutting_down"])
+def test_failures_that_a_start_mends_say_when_one_is_over(code):
+    driver = Driver().hello().say(text("One.")).fail(1, code).send_all()
+    assert driver.last(wire.Error).retry_after_s == ENGINE_START_S
 
 
 def test_unknown_failure_code_is_answered_as_ours():
