@@ -202,6 +202,7 @@ class _Talk:
                 reason=reason,
                 samples=context.num_samples,
                 char=chars,
+                unread_letters=sum(letter > "\u0400" for letter in context.text),
                 metrics=metrics,
             )
         )
