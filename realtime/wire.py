@@ -242,15 +242,12 @@ class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
     Attributes:
         samples: Samples sent to the client.
         char: Character of the client's text (code point offset) that those samples reach.
-        unread_letters: Letters of the text that were left out, because they belong to a script that
-            no voice can read.
     """
 
     context: str
     reason: DoneReason
     samples: int
     char: int
-    unread_letters: int = 0
     metrics: Metrics
 
 

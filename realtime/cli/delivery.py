@@ -56,7 +56,6 @@ class Report:
         if self.done is not None:
             done = msgspec.to_builtins(self.done)
             plain |= {key: done[key] for key in ("reason", "samples", "char", "metrics")}
-            plain["unread_letters"] = self.done.unread_letters
         return plain
 
 

@@ -100,10 +100,6 @@ def _closing_line(report: Report, name: str | None) -> str:
         parts.append(f"first audio after {report.first_audio_s:.2f} s")
     if done and done.metrics.real_time_factor is not None:
         parts.append(f"real-time factor {done.metrics.real_time_factor:.2f}")
-    if done and done.unread_letters:
-        parts.append(f"left out {done.unread_letters} letters that the voice cannot read")
-    elif done and done.reason == "end_of_speech" and not done.samples:
-        parts.append("nothing in the text can be said")
     if done and done.reason != "end_of_speech":
         parts.append(f"ended early: {done.reason}")
     return f"{name + ': ' if name else ''}{', '.join(parts)}"

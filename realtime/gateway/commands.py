@@ -118,7 +118,6 @@ class ContextDone(_Command, frozen=True):
     error_code: str | None
     was_abandoned: bool
     num_chars: int
-    num_unread_letters: int
     num_segments: int
     sent_samples: int
     stages: RequestStages

@@ -90,7 +90,6 @@ class Context:
         self.number = request.number
         self.state = ContextState.OPEN
         self.has_ended = False
-        self.num_unread_letters = 0
         self.spoken = SpokenText()
         self._settings = settings
         self._request = request
@@ -375,7 +374,6 @@ class Context:
             reason=reason,
             samples=summary.sent_samples,
             char=char,
-            unread_letters=self.num_unread_letters,
             metrics=msgspec.convert(metrics, wire.Metrics),
         )
         self.state = ContextState.DONE
@@ -400,7 +398,6 @@ class Context:
             error_code=self._error.code if self._error is not None else None,
             was_abandoned=was_abandoned,
             num_chars=self._num_chars,
-            num_unread_letters=self.num_unread_letters,
             num_segments=self.spoken.num_segments,
             sent_samples=self._delivery.sent_samples,
             stages=self._delivery.stages,

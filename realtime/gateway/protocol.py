@@ -187,7 +187,6 @@ class SessionProtocol:
         arrived_at: float,
         has_more: bool,
         at: float,
-        num_unread_letters: int = 0,
     ) -> list[Command]:
         """The front end has taken a piece, flush or end.
 
@@ -198,11 +197,9 @@ class SessionProtocol:
             arrived_at: When the caller's message arrived.
             has_more: Whether more of the context's text waits for the front end.
             at: Now.
-            num_unread_letters: Letters of the context's text so far that no voice can read.
         """
         context = self._by_number.get(number)
         if context is not None:
-            context.num_unread_letters = num_unread_letters
             context.text_released(kind, segments, arrived_at=arrived_at, has_more=has_more, at=at)
         return self._take(context)
 

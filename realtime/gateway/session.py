@@ -225,7 +225,6 @@ class Session:
             released.segments,
             arrived_at=released.arrived_at,
             has_more=released.has_more,
-            num_unread_letters=released.num_unread_letters,
             at=self._clock.now(),
         )
         self._execute(commands)
@@ -324,7 +323,6 @@ class Session:
             voice=done.voice,
             seed=done.seed,
             num_chars=done.num_chars,
-            num_unread_letters=done.num_unread_letters,
             num_segments=done.num_segments,
             sent_samples=done.sent_samples,
             num_mended=done.stages.num_mended,

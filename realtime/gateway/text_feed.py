@@ -29,11 +29,6 @@ _log = structlog.get_logger()
 class TextSource(Protocol):
     """`realtime.text.TextStream`: synchronous, one context's text in, segments out."""
 
-    @property
-    def num_unread_letters(self) -> int:
-        """Letters released so far that no voice can read."""
-        ...
-
     def push(self, piece: str) -> Sequence[SpokenSegment]:
         """Take a piece of text."""
         ...
@@ -49,18 +44,13 @@ class TextSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """One piece, flush or end that the front end has taken, and the segments it completed.
-
-    Attributes:
-        num_unread_letters: Of the context's text so far, letters that no voice can read.
-    """
+    """One piece, flush or end that the front end has taken, and the segments it completed."""
 
     number: int
     kind: TextKind
     segments: Sequence[SpokenSegment]
     arrived_at: float
     has_more: bool
-    num_unread_letters: int
 
 
 @dataclass(slots=True)
@@ -139,16 +129,7 @@ class TextFeed:
                 continue  # cancelled meanwhile
             for index, (item, segments) in enumerate(zip(bite, results, strict=False)):
                 has_more = index + 1 < len(bite) or bool(text.pending)
-                on_released(
-                    Released(
-                        number,
-                        item.kind,
-                        segments,
-                        item.arrived_at,
-                        has_more,
-                        text.source.num_unread_letters,
-                    )
-                )
+                on_released(Released(number, item.kind, segments, item.arrived_at, has_more))
             if error is not None:
                 on_failed(number, error)
 

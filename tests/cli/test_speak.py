@@ -201,13 +201,6 @@ def test_a_file_that_cannot_be_written_is_said_as_json_too(server, tmp_path, nam
     assert json.loads(missing.stdout)["error"]["code"] == "file_error"
 
 
-def test_letters_that_were_left_out_are_said(server):
-    result = _run("Hello 你好", "--url", server.url, "-o", "a.wav")
-    assert "left out 2 letters that the voice cannot read" in result.stderr
-    plain = _run("Hello 你好", "--url", server.url, "--json")
-    assert json.loads(plain.stdout)["unread_letters"] == 2
-
-
 def test_help_of_commands_that_run_says_their_exit_codes():
     for command in ("speak", "serve"):
         assert "Exit codes: 0 " in CliRunner().invoke(build_app(), [command, "--help"]).output

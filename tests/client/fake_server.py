@@ -202,7 +202,6 @@ class _Talk:
                 reason=reason,
                 samples=context.num_samples,
                 char=chars,
-                unread_letters=sum(letter > "\u0400" for letter in context.text),
                 metrics=metrics,
             )
         )

@@ -20,7 +20,6 @@ class FakeTextSource:
     """Sentences end at `.`; `;` releases a segment inside a sentence; `#` cannot be spoken."""
 
     def __init__(self, first_min_chars: int | None = None) -> None:
-        self.num_unread_letters = 0
         self._text = ""
         self._start = 0
         self._count = 0

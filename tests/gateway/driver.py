@@ -180,7 +180,6 @@ class Driver:
                 arrived_at=feed.at,
                 has_more=has_more,
                 at=self.clock.now(),
-                num_unread_letters=source.num_unread_letters,
             )
         )
 

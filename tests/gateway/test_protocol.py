@@ -381,11 +381,3 @@ def test_wait_for_text_counts_for_the_audio_behind_it_however_late_the_socket_ta
     metrics = driver.send_all().last(wire.Done).metrics
     assert (metrics.underruns, metrics.text_underruns) == (0, 1)
     assert metrics.text_resume_s == pytest.approx(0.5)
-
-
-def test_done_says_how_many_letters_could_not_be_read():
-    driver = Driver().hello().say(text("Hi. "), end())
-    driver.texts[1].num_unread_letters = 3
-    driver.prepare_text().speak(1, completes=True).finish(1).send_all()
-    assert driver.last(wire.Done).unread_letters == 3
-    assert driver.dones[1].num_unread_letters == 3

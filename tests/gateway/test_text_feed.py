@@ -15,8 +15,6 @@ pytestmark = pytest.mark.anyio
 class Recorder:
     """A text source that keeps what it was given, in which thread."""
 
-    num_unread_letters = 0
-
     def __init__(self, fail_at: str = "") -> None:
         self.taken: list[str] = []
         self.threads: set[int] = set()
