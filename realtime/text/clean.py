@@ -76,20 +76,6 @@ def _clean_letter(letter: str) -> str:
     return base if base.isascii() else " "
 
 
-_GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
-
-
-def num_unread_letters(source: str) -> int:
-    """How many letters of a text are left out because no voice can read them.
-
-    Emoji and other signs are no letters: leaving them out is reading them as people do.
-    """
-    if source.isascii():
-        return 0
-    lost = sum(c.isalpha() and not clean_character(c).strip() for c in source)
-    return lost + sum(len(word) for word in _GREEK_WORD.findall(source))
-
-
 _COMBINED = re.compile(r"[A-Za-z][\u0300-\u036f]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
@@ -123,7 +109,6 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"!?\[([^\[\]]{0,300})\](?:\([^()\s]{0,500}\)|\[[^\[\]]{0,100}\])"), r"\1"),
     (re.compile(rf"\[(?:[a-z]+ )?(?:{_STAGE_WORDS}|[a-z]+(?:ing|ly))(?: [a-z]+)?\]"), " "),
     (re.compile(rf"(?<!\S)\({_STAGE_WORDS}\)|(?<!\S)\*{_STAGE_WORDS}\*(?!\S)"), " "),
-    (re.compile(r"([<>+%&@$£€¥^|/°±×÷≈≠])\1{2,}"), " "),  # nobody reads out a row of them
     (re.compile(r"&nbsp;|&#160;"), " "),
     (re.compile(r"&amp;"), "&"),
     (re.compile(r"&lt;"), "<"),

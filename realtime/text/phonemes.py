@@ -11,7 +11,7 @@ import re
 import threading
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import msgspec
 from hibari.g2p import G2P
@@ -23,7 +23,7 @@ from realtime.text.normalise import normalise
 
 # The lexicon tries every sub-range of a word's parts: cost grows with the square of their number.
 MAX_WORD_CHARS = 40
-MAX_WORD_PARTS = 4
+MAX_WORD_PARTS = 8
 NUM_CACHED_WORDS = 4096
 
 _LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARS}}}(?=\S)")
@@ -86,24 +86,15 @@ class FrontEnd:
         # hibari promises nothing about threads, and the interpreter lock leaves little to gain.
         self._lock = threading.Lock()
 
-    @overload
-    def read(self, source: str, offset: int = 0) -> Reading: ...
-    @overload
-    def read(self, source: str, offset: int = 0, *, most_chars: int) -> Reading | None: ...
-    def read(
-        self, source: str, offset: int = 0, *, most_chars: int | None = None
-    ) -> Reading | None:
+    def read(self, source: str, offset: int = 0) -> Reading:
         """Speak one segment of text.
 
         Args:
             source: the segment as the caller wrote it; at most a few hundred characters.
             offset: offset of its first character in the caller's text.
-            most_chars: longest text in spoken words that is wanted; `None` takes any.
 
         Returns:
-            Its reading; an empty one when nothing in the segment is to be said. `None` where the
-            spoken words are more than ``most_chars``: their phonemes, which cost most of the time,
-            were not looked for.
+            Its reading; an empty one when nothing in the segment is to be said.
 
         Raises:
             UnspeakableTextError: the phonemes of this text could not be found.
@@ -112,8 +103,6 @@ class FrontEnd:
             text = normalise(source, offset)
             if not _SPEECH.search(text.text):
                 return NOTHING
-            if most_chars is not None and len(text.text) > most_chars:
-                return None
             text.sub(_LONG_WORD, lambda match: match.group() + " ")
             text.sub(_MANY_PARTS, lambda match: match.group() + " ")
             with self._lock:

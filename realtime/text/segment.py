@@ -12,7 +12,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from realtime.text.clean import num_unread_letters
 from realtime.text.phonemes import FrontEnd, Reading, Word
 from realtime.text.scanner import Cut, Limits, Scanner
 
@@ -74,9 +73,6 @@ class Segment(msgspec.Struct, frozen=True):
 class TextStream:
     """The text of one utterance as it arrives. Not thread-safe; bounded by ``policy.max_chars``.
 
-    Attributes:
-        num_unread_letters: letters released so far that no voice can read, such as Chinese ones.
-
     Every method raises `UnspeakableTextError` when a segment has no phonemes though it should; the
     utterance is then over.
     """
@@ -84,7 +80,6 @@ class TextStream:
     def __init__(self, front_end: FrontEnd, policy: SegmentPolicy) -> None:
         self._front_end = front_end
         self._policy = policy
-        self.num_unread_letters = 0
         self._next_index = 0
         self._covered = 0  # end of the last released segment
         self._base = 0  # offset of the scanner's first character
@@ -147,7 +142,6 @@ class TextStream:
 
     def _read(self, source: str, *, ends_sentence: bool) -> list[Segment]:
         released: list[Segment] = []
-        self.num_unread_letters += num_unread_letters(source)
         parts = [part for part in self._readings(source, self._base) if part[0].phonemes]
         self._base += len(source)
         for number, (reading, read_until) in enumerate(parts, start=1):
@@ -169,29 +163,11 @@ class TextStream:
         return released
 
     def _readings(self, source: str, offset: int) -> Iterator[tuple[Reading, int]]:
-        """Readings of ``source`` with the offset behind each, halved until short enough.
-
-        A letter is about a phoneme: where the words are twice too long already, phonemes are looked
-        for in the halves only, so that all halving together costs no more than one reading.
-        """
-        longest = self._policy.max_phonemes
-        if len(source) < 2:
-            yield self._front_end.read(source, offset), offset + len(source)
-            return
-        reading = self._front_end.read(source, offset, most_chars=2 * longest)
-        if reading is not None and len(reading.phonemes) <= longest:
+        """Readings of ``source`` with the offset behind each, halved until short enough."""
+        reading = self._front_end.read(source, offset)
+        if len(reading.phonemes) <= self._policy.max_phonemes or len(source) < 2:
             yield reading, offset + len(source)
             return
-        middle = _middle(source)
+        middle = source.rfind(" ", len(source) // 4, len(source) * 3 // 4) + 1 or len(source) // 2
         yield from self._readings(source[:middle], offset)
         yield from self._readings(source[middle:], offset + middle)
-
-
-def _middle(source: str) -> int:
-    """Where to cut in two: behind the space that is nearest to the middle, if one is near it."""
-    half, quarter = len(source) // 2, len(source) // 4
-    before = source.rfind(" ", quarter, half) + 1
-    behind = source.find(" ", half, half + quarter) + 1
-    if before and behind:
-        return before if half - before <= behind - half else behind
-    return before or behind or half

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from realtime.errors import UnspeakableTextError
-from realtime.text.phonemes import MAX_WORD_PARTS, load_alphabet
+from realtime.text.phonemes import load_alphabet
 from realtime.text.segment import SegmentPolicy, TextStream
 
 SENTENCES = (Path(__file__).parents[1] / "data" / "sentences.txt").read_text().splitlines()
@@ -101,26 +101,3 @@ def test_front_end_may_be_shared_by_threads(front_end):
     for thread in threads:
         thread.join()
     assert all(results[name] == expected for name in range(4))
-
-
-def test_parts_of_a_word_are_looked_up_about_once_each(front_end, monkeypatch):
-    lexicon, sought = front_end._g2p.lexicon, []
-    look_up = type(lexicon).__call__
-
-    def counting(self, token, context):
-        sought.append(token.text)
-        return look_up(self, token, context)
-
-    monkeypatch.setattr(type(lexicon), "__call__", counting)
-    counts = []
-    for num_parts in (20, 40):
-        sought.clear()
-        front_end.read("-".join(["zork"] * num_parts))
-        counts.append(len(sought))
-    assert counts[1] <= 2.2 * counts[0]
-    assert counts[0] <= 20 * (MAX_WORD_PARTS + 1)
-
-
-def test_words_that_are_too_many_are_not_looked_up(front_end):
-    assert front_end.read("1,234,567 apples", most_chars=20) is None
-    assert front_end.read("12 apples", most_chars=20) is not None

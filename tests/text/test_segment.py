@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime.text.normalise import normalise
 from realtime.text.phonemes import NOTHING, Reading, Word
 from realtime.text.segment import Segment, SegmentPolicy, TextStream
 
@@ -17,7 +16,7 @@ class LetterFrontEnd:
     def __init__(self):
         self.read_chars = 0
 
-    def read(self, source, offset=0, *, most_chars=None):
+    def read(self, source, offset=0):
         self.read_chars += len(source)
         letters = "".join(c for c in source if c.isalnum() or c == " ").strip()
         if not letters:
@@ -277,34 +276,3 @@ def test_segment_reports_the_character_that_speech_has_reached():
 def test_policy_refuses_lengths_in_the_wrong_order(wrong):
     with pytest.raises(ValueError, match="first_min_chars <= first_max_chars <= max_chars"):
         SegmentPolicy(**wrong)
-
-
-@pytest.mark.parametrize("unit", ["1-1-1-", "1/1 ", "$1-", "<a<", "¢1"])
-def test_dense_text_costs_the_front_end_no_more_than_the_words_it_makes(front_end, unit):
-    class Counting:
-        """Counts the characters of spoken words whose phonemes are looked for."""
-
-        sought_chars = 0
-
-        def read(self, source, offset=0, *, most_chars=None):
-            spoken = len(normalise(source, offset).text)
-            if most_chars is None or spoken <= most_chars:
-                self.sought_chars += spoken
-            return front_end.read(source, offset, most_chars=most_chars)
-
-    text = (unit * 400)[:400]
-    counting = Counting()
-    released = segments([text], front_end=counting)
-    assert counting.sought_chars <= 2 * sum(len(segment.text) + 1 for segment in released)
-
-
-def test_letters_that_no_voice_reads_are_counted(front_end):
-    stream = TextStream(front_end, SHORT)
-    for piece in ("hello 你", "好 friend 🎉. ", "Привет!"):
-        stream.push(piece)
-    stream.end()
-    assert stream.num_unread_letters == 2 + 6
-    greek = TextStream(front_end, SHORT)
-    greek.push("The α particle, and λόγος.")
-    greek.end()
-    assert greek.num_unread_letters == 5
