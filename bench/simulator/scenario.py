@@ -8,7 +8,7 @@ from bench.simulator.figures import Figures, Window, summarise
 from bench.simulator.machines import Machine
 from bench.simulator.policies import Policy, true_capacity
 from bench.simulator.traffic import Habits, Phase, callers, mean_context, mean_heard_s
-from bench.simulator.world import World
+from bench.simulator.world import Rules, World
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +42,14 @@ def run(scenario: Scenario) -> list[Figures]:
     """The figures of each phase but the first."""
     machine, habits = scenario.machine, scenario.habits
     streams = admissible_streams(machine)
-    world = World(
-        machine,
-        scenario.policy,
-        callers(machine, scenario.phases, habits, streams, scenario.seed),
+    rules = Rules(
         streams=streams,
         max_attempts=habits.max_attempts,
+        ends_at=sum(phase.seconds for phase in scenario.phases),
         seed=scenario.seed,
     )
+    arrivals = callers(machine, scenario.phases, habits, streams, scenario.seed)
+    world = World(machine, scenario.policy, arrivals, rules)
     calls = world.run()
     figures: list[Figures] = []
     at = scenario.phases[0].seconds

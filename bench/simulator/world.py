@@ -70,36 +70,37 @@ class _Open:
         return self.text_at[min(segment, len(self.text_at) - 1)]
 
 
-class World:
-    """Runs callers against a policy on a machine.
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What else a run depends on.
 
-    Args:
-        machine: See there.
-        policy: See there.
-        callers: In order of arrival.
+    Attributes:
         streams: Listeners at a load of 1.
         max_attempts: See `Habits`.
+        ends_at: Nobody calls after this instant, not even again.
         seed: Of the machine's noise.
     """
 
+    streams: int
+    max_attempts: int
+    ends_at: float
+    seed: int
+
+
+class World:
+    """Runs callers, in order of arrival, against a policy on a machine."""
+
     def __init__(
-        self,
-        machine: Machine,
-        policy: Policy,
-        callers: list[Caller],
-        *,
-        streams: int,
-        max_attempts: int,
-        seed: int,
+        self, machine: Machine, policy: Policy, callers: list[Caller], rules: Rules
     ) -> None:
         self.clock = FakeClock(0.0)
-        self.scheduler = make_scheduler(policy, machine, self.clock, streams)
+        self.scheduler = make_scheduler(policy, machine, self.clock, rules.streams)
         self.calls: list[Call] = []
         self.totals = Totals()
         self._machine = machine
         self._callers = callers
-        self._max_attempts = max_attempts
-        self._random = Random(seed)
+        self._rules = rules
+        self._random = Random(rules.seed)
         self._voice = ScriptedVoice(machine.layout)
         self._codec = CodecServer(machine, self._deliver)
         self._frame_s = 1.0 / machine.layout.frames_per_second
@@ -242,9 +243,10 @@ class World:
         for failed in delivery.failed:
             call = self._open[failed.request_id].call
             call.answered_at, call.retry_after_s, call.is_over = at, failed.retry_after_s, True
-            if failed.retry_after_s is not None and call.attempt < self._max_attempts:
+            if failed.retry_after_s is not None and call.attempt < self._rules.max_attempts:
                 back_at = at + failed.retry_after_s + _WAY_BACK_S
-                self._at(back_at, "call", (call.caller, call.attempt + 1))
+                if back_at < self._rules.ends_at:
+                    self._at(back_at, "call", (call.caller, call.attempt + 1))
 
     def _sample(self) -> None:
         now = self.clock.now()
