@@ -26,6 +26,8 @@ class Summary:
         gap_free_ratio: Share of utterances without a gap.
         num_underruns: Gaps in all.
         underrun_s: Their length in all.
+        num_text_underruns: Gaps that the service puts down to text that came too late.
+        text_underrun_s: Their length in all.
         ttfb_s: Percentile -> seconds.
         audible_s: Percentile -> seconds.
         longest_wait_s: Longest time between two chunks.
@@ -45,6 +47,8 @@ class Summary:
     gap_free_ratio: float
     num_underruns: int
     underrun_s: float
+    num_text_underruns: int
+    text_underrun_s: float
     ttfb_s: dict[int, float]
     audible_s: dict[int, float]
     longest_wait_s: float
@@ -75,6 +79,8 @@ def summarise(rows: Sequence[Row], *, num_streams: int, wall_s: float) -> Summar
         ),
         num_underruns=sum(row.num_underruns for row in spoken),
         underrun_s=sum(row.underrun_s for row in spoken),
+        num_text_underruns=sum(metrics.text_underruns for metrics in services),
+        text_underrun_s=sum(metrics.text_underrun_s for metrics in services),
         ttfb_s=percentiles([row.ttfb_s for row in spoken]),
         audible_s=percentiles([row.audible_s for row in spoken]),
         longest_wait_s=max((row.longest_wait_s for row in spoken), default=0.0),
@@ -115,6 +121,10 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
         ("streams without gap or error", f"{summary.num_gap_free_streams}/{summary.num_streams}"),
         ("utterances without gap", f"{100 * summary.gap_free_ratio:.1f} %"),
         ("gaps", f"{summary.num_underruns} ({summary.underrun_s:.3f} s)"),
+        (
+            "gaps for want of text, by the service's word",
+            f"{summary.num_text_underruns} ({summary.text_underrun_s:.3f} s)",
+        ),
         ("smallest reserve of a listener", "-" if lead is None else f"{lead:.3f} s"),
         ("longest wait for a chunk", f"{summary.longest_wait_s:.3f} s"),
         ("first byte p50 / p90 / p99", _seconds(summary.ttfb_s)),

@@ -245,7 +245,7 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
         num_steps_total: Steps run since the start.
         num_parked: Requests with a slot that are ahead of their listener.
         num_late_total: Times that a listener was found waiting in silence.
-        num_refused_total: Requests told to come back later.
+        num_refused_total: Requests told to come back later, by reason.
         most_streams: Listeners that keep their rate on this machine, as measured now.
         step_correction: How many times longer steps take than at calibration.
         step_s: Smoothed duration of one decode step with the present batch; 0 when idle.
@@ -256,8 +256,8 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
         num_hit_tokens_total: Those of them that were found.
         num_mended_total: Segments drawn anew from before a fault, by fault.
         num_given_up_total: Segments ended because of a fault, by fault.
-        phase_s_total: Time in steps that only decoded, only prefilled, did both (`mixed`), and on
-            the host around them.
+        phase_s_total: Time in forward passes that only `decode`, only `prefill` or do both
+            (`mixed`), and around them (`host`).
     """
 
     at: float
@@ -270,7 +270,7 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
     num_steps_total: int
     num_parked: int
     num_late_total: int
-    num_refused_total: int
+    num_refused_total: dict[str, int]
     most_streams: int
     step_correction: float
     step_s: float

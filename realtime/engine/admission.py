@@ -10,14 +10,21 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from realtime.engine.capacity import Capacity
+from realtime.engine.capacity import Capacity, most_context
 from realtime.engine.sequence import Sequence
 from realtime.engine.waiting import WaitingQueue
 from realtime.errors import CapacityError
 
 _LATE_PAUSE_S = 0.5  # no new listener so soon after an old one ran dry
 _LEAST_CONTEXT = 300  # tokens a stream is reckoned to hold: about three seconds of speech
+_FORECAST_S = 0.05  # what will be held changes slowly, and looking ahead costs a sort
 _WAIT_FACTOR = 3.0  # a promise of a place that is broken by this factor ends the wait
+
+_REASONS = {
+    "queue_full": "the queue is full",
+    "no_place": "all places are taken",
+    "waited_in_vain": "no place became free",
+}
 
 
 class AdmissionLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +53,7 @@ class Admission:
         running: The scheduler's view of the requests that hold a slot, by number.
 
     Attributes:
-        num_refused: Requests refused, at once or after a wait.
+        num_refused: Requests refused, at once or after a wait, by reason.
     """
 
     def __init__(
@@ -60,7 +67,9 @@ class Admission:
         self._batch = WaitingQueue(places)
         self._waiting: dict[int, Sequence] = {}  # in order of arrival
         self._late_until = -math.inf
-        self.num_refused = 0
+        self.num_refused = dict.fromkeys(_REASONS, 0)
+        self._forecast = 0
+        self._forecast_until = -math.inf
 
     @property
     def num_waiting(self) -> int:
@@ -69,9 +78,10 @@ class Admission:
 
     @property
     def most_streams(self) -> int:
-        """Listeners that may run at once, as things are now."""
-        held = sum(sequence.num_computed for sequence in self._running.values())
-        context_each = max(_LEAST_CONTEXT, held // max(1, len(self._running)))
+        """Listeners that may run at once, as things are now and will be: streams that have just
+        started hold little, and more with each second.
+        """
+        context_each = max(_LEAST_CONTEXT, self._capacity.usual_context, self._forecast)
         return min(self._capacity.most_streams(context_each), self._limits.max_streams)
 
     def is_waiting(self, request_id: int) -> bool:
@@ -90,11 +100,11 @@ class Admission:
         """
         queue = self._queue_of(sequence)
         if not queue.has_room(sequence.options.key):
-            return self._refusal("the queue is full", now)
+            return self._refusal("queue_full", now)
         if not sequence.is_batch:
             ahead = len(self._listeners) - self._num_places(now)
             if ahead >= 0 and self._wait_s(ahead) > self._limits.max_wait_s:
-                return self._refusal("all places are taken", now)
+                return self._refusal("no_place", now)
         queue.add(sequence.request_id, sequence.options.key)
         self._waiting[sequence.request_id] = sequence
         return None
@@ -116,7 +126,7 @@ class Admission:
                 continue
             if self._wait_ends_at(sequence) > now:
                 break
-            return sequence, self._refusal("no place became free", now)
+            return sequence, self._refusal("waited_in_vain", now)
         return None
 
     def wake_at(self) -> float:
@@ -157,7 +167,8 @@ class Admission:
             if request_id is None or not may_start(self._waiting[request_id]):
                 return started
             queue.take_first()
-            del self._waiting[request_id]
+            if not self._waiting.pop(request_id).is_batch:
+                self._capacity.note_start()
         return max(places, 0)
 
     def _queue_of(self, sequence: Sequence) -> WaitingQueue:
@@ -167,9 +178,19 @@ class Admission:
         """Listeners who may start now."""
         if now < self._late_until:
             return 0
+        self._look_ahead(now)
         num_batch = sum(sequence.is_batch for sequence in self._running.values())
         num_listeners = len(self._running) - num_batch
         return min(self.most_streams - num_listeners, self._limits.max_streams - len(self._running))
+
+    def _look_ahead(self, now: float) -> None:
+        """Reckon what each running stream will hold when they hold most."""
+        if now < self._forecast_until:
+            return
+        streams = ((s.num_computed, s.remaining_s()) for s in self._running.values())
+        most = most_context(streams, self._capacity.tokens_per_second)
+        self._forecast = most // max(1, len(self._running))
+        self._forecast_until = now + _FORECAST_S
 
     def _remaining(self) -> Collection[float]:
         """How long each listener will still hold its place: speech comes at the rate it is
@@ -180,11 +201,11 @@ class Admission:
     def _wait_s(self, ahead: int) -> float:
         return self._capacity.wait_s(ahead, self._remaining())
 
-    def _refusal(self, why: str, now: float) -> CapacityError:
-        self.num_refused += 1
+    def _refusal(self, reason: str, now: float) -> CapacityError:
+        self.num_refused[reason] += 1
         ahead = max(0, len(self._listeners) - self._num_places(now))
         return CapacityError(
-            f"{why}: {len(self._running)} requests run and {len(self._waiting)} wait",
+            f"{_REASONS[reason]}: {len(self._running)} requests run and {len(self._waiting)} wait",
             retry_after_s=self._capacity.promise(ahead, self._remaining(), now),
         )
 

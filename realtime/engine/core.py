@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from realtime.clock import Clock
-from realtime.engine.plan import Output, RequestOptions, SamplingSettings, StepPlan, StepResult
+from realtime.engine.plan import (
+    Output,
+    Phase,
+    RequestOptions,
+    SamplingSettings,
+    StepPlan,
+    StepResult,
+)
 from realtime.engine.scheduler import Scheduler
 from realtime.errors import ShuttingDownError, SpeechError, UnknownVoiceError
 from realtime.messages import (
@@ -119,6 +126,7 @@ class EngineCore:
         self._resident_bytes = parts.resident_bytes
         self._step_s = 0.0
         self._num_steps = 0
+        self._phase_s = dict.fromkeys((*(phase.value for phase in Phase), "mixed", "host"), 0.0)
         self._report_at = parts.clock.now()
         self._is_draining = False
         self.busy_since: float | None = None
@@ -153,6 +161,7 @@ class EngineCore:
         if plan.slices:
             self.busy_since = self._clock.now()
             result = self._runner.run(plan)
+            self._note_pass(plan, self._clock.now() - self.busy_since)
             self.busy_since = None
             self.scheduler.commit(plan, result)
         outputs = self.scheduler.take_outputs()
@@ -166,11 +175,18 @@ class EngineCore:
         until = min(self._report_at, self.scheduler.wake_at())
         return max(0.0, until - self._clock.now())
 
+    def _note_pass(self, plan: StepPlan, duration_s: float) -> None:
+        """Account a forward pass by what it did; what is left of the step's time is the host's."""
+        phases = {piece.phase.value for piece in plan.slices}
+        self._phase_s[phases.pop() if len(phases) == 1 else "mixed"] += duration_s
+        self._phase_s["host"] -= duration_s
+
     def _note_step(self, plan: StepPlan, duration_s: float) -> None:
         if not plan.slices:
             self._step_s = 0.0
             return
         self._num_steps += 1
+        self._phase_s["host"] += duration_s
         self.scheduler.observe(plan, duration_s)
         self._step_s += _SMOOTHING * (duration_s - self._step_s) if self._step_s else duration_s
 
@@ -248,7 +264,13 @@ class EngineCore:
             num_steps_total=self._num_steps,
             num_parked=scheduler.num_parked,
             num_late_total=scheduler.num_late_total,
-            num_refused_total=scheduler.num_refused_total,
+            num_refused_total=dict(scheduler.num_refused),
+            num_preempted_total=scheduler.num_preempted_total,
+            num_queried_tokens_total=scheduler.num_prefix_tokens_total,
+            num_hit_tokens_total=scheduler.num_prefix_hits_total,
+            num_mended_total={str(fault): n for fault, n in scheduler.num_mended.items()},
+            num_given_up_total={str(fault): n for fault, n in scheduler.num_given_up.items()},
+            phase_s_total=dict(self._phase_s),
             most_streams=scheduler.most_streams,
             step_correction=scheduler.step_correction,
             step_s=self._step_s,

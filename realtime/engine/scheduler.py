@@ -162,7 +162,7 @@ class Scheduler:
         return self._step_time.correction
 
     @property
-    def num_refused_total(self) -> int:
+    def num_refused(self) -> dict[str, int]:
         """Requests that were told to come back later."""
         return self._admission.num_refused
 

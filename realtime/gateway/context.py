@@ -287,9 +287,7 @@ class Context:
     def request_finished(self, event: Finished, at: float) -> None:
         """The engine has finished the request; its slot is free."""
         num_samples = event.num_frames * self._settings.samples_per_frame
-        self._delivery.finished_in_engine(
-            event.timings, num_tokens=event.num_tokens, num_samples=num_samples
-        )
+        self._delivery.finished_in_engine(event, num_samples=num_samples)
         if self.state is ContextState.CANCELLING:
             self._finish("cancelled", at)
         elif self.state is ContextState.FAILING:

@@ -5,7 +5,7 @@ itself.
 from collections import deque
 
 from realtime.gateway.pacing import PlaybackClock
-from realtime.messages import EngineTimings
+from realtime.messages import Finished
 from realtime.telemetry.stages import RequestStages
 
 
@@ -71,11 +71,9 @@ class Delivery:
         if end is not None and self.sent_samples >= end and self.stages.first_sentence_at is None:
             self.stages.first_sentence_at = self._last_sent_at
 
-    def finished_in_engine(
-        self, timings: EngineTimings, *, num_tokens: int, num_samples: int
-    ) -> None:
+    def finished_in_engine(self, finished: Finished, *, num_samples: int) -> None:
         """Keep what the engine measured."""
-        stages = self.stages
+        stages, timings = self.stages, finished.timings
         stages.first_segment_at = timings.first_segment_at
         stages.scheduled_at = timings.scheduled_at
         stages.first_token_at = timings.first_token_at
@@ -83,7 +81,8 @@ class Delivery:
         stages.starved_s = timings.starved_s
         stages.parked_s = timings.parked_s
         stages.freed_at = timings.freed_at
-        stages.num_tokens = num_tokens
+        stages.num_tokens = finished.num_tokens
+        stages.num_mended = finished.num_mended
         stages.num_samples = num_samples
 
     def close(self, at: float) -> None:

@@ -331,6 +331,7 @@ class Session:
             num_chars=done.num_chars,
             num_segments=done.num_segments,
             sent_samples=done.sent_samples,
+            num_mended=done.stages.num_mended,
             **figures,
         )
 

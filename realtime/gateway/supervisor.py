@@ -29,7 +29,7 @@ from realtime.errors import (
 from realtime.gateway.engine_client import EngineClient
 from realtime.gateway.signal import Signal
 from realtime.link import AsyncLink, LinkClosedError
-from realtime.messages import CapacityReport, EngineReady
+from realtime.messages import EngineReady
 from realtime.telemetry.metrics import ServiceMetrics
 
 HEARTBEAT_MARGIN_S = 2.0
@@ -72,7 +72,6 @@ class EngineSupervisor:
         self._command = command
         self._client: EngineClient | None = None
         self._process: anyio.abc.Process | None = None
-        self._last_report: CapacityReport | None = None
         self._changed = Signal()
         self._has_been_ready = False
 
@@ -139,8 +138,9 @@ class EngineSupervisor:
                 link,
                 ready,
                 self._clock,
-                on_report=self._take_report,
+                on_report=self._metrics.engine_load.take,
                 on_late=self._metrics.engine_late.inc,
+                on_cancelled=self._metrics.observe_cancel,
             )
             self._become_ready(client)
             await self._serve(process, client)
@@ -223,7 +223,6 @@ class EngineSupervisor:
 
     def _become_ready(self, client: EngineClient) -> None:
         self._client = client
-        self._last_report = None
         self._has_been_ready = True
         self._metrics.engine_ready.set(1)
         self._changed.set()
@@ -234,48 +233,8 @@ class EngineSupervisor:
         self._metrics.engine_ready.set(0)
         if client is not None:
             self._metrics.engine_restarts.inc()
-            self._metrics.tokens_per_s.set(0)
+            self._metrics.engine_load.lose()
             client.lose(EngineLostError(error.message, retry_after_s=RETRY_AFTER_S))
-
-    def _take_report(self, report: CapacityReport) -> None:
-        metrics, last = self._metrics, self._last_report
-        num_tokens = report.num_tokens_total - (last.num_tokens_total if last is not None else 0)
-        num_steps = report.num_steps_total - (last.num_steps_total if last is not None else 0)
-        metrics.engine_tokens.inc(max(0, num_tokens))
-        metrics.engine_steps.inc(max(0, num_steps))
-        if last is not None and report.at > last.at:
-            metrics.tokens_per_s.set(num_tokens / (report.at - last.at))
-        refused = report.num_refused_total - (last.num_refused_total if last is not None else 0)
-        metrics.engine_refused.inc(max(0, refused))
-        late = report.num_late_total - (last.num_late_total if last is not None else 0)
-        metrics.engine_dry.inc(max(0, late))
-        metrics.engine_parked.set(report.num_parked)
-        metrics.engine_most_streams.set(report.most_streams)
-        metrics.engine_step_correction.set(report.step_correction)
-        metrics.engine_running.set(report.num_running)
-        metrics.engine_waiting.set(report.num_waiting)
-        metrics.engine_streams.set(report.max_streams)
-        metrics.engine_free_blocks.set(report.free_blocks)
-        metrics.engine_blocks.set(report.num_blocks)
-        metrics.engine_step_s.set(report.step_s)
-        metrics.engine_codec_s.set(report.codec_s)
-        metrics.engine_resident_bytes.set(report.resident_bytes)
-        for total, counter in (
-            ("num_preempted_total", metrics.engine_preempted),
-            ("num_queried_tokens_total", metrics.engine_queried_tokens),
-            ("num_hit_tokens_total", metrics.engine_hit_tokens),
-        ):
-            before = getattr(last, total) if last is not None else 0
-            counter.inc(max(0, getattr(report, total) - before))
-        for total, counter, label in (
-            ("num_mended_total", metrics.engine_mended, "fault"),
-            ("num_given_up_total", metrics.engine_given_up, "fault"),
-            ("phase_s_total", metrics.engine_phase_s, "phase"),
-        ):
-            before = getattr(last, total) if last is not None else {}
-            for kind, count in getattr(report, total).items():
-                counter.labels(**{label: kind}).inc(max(0, count - before.get(kind, 0)))
-        self._last_report = report
 
 
 async def _watch_exit(process: anyio.abc.Process) -> None:

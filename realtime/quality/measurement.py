@@ -1,5 +1,6 @@
 """A measurement from its plan to its report. Start reading at `judge`, behind `record`."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import soundfile
 from realtime.client import connect
 from realtime.client.gauges import read_gauges
 from realtime.quality import teacher as teachers
-from realtime.quality.figures import figures_of
+from realtime.quality.figures import figures_of, loudness_offsets
 from realtime.quality.judging import judge_line
 from realtime.quality.listeners import Listeners
 from realtime.quality.long_text import judge_long_text
@@ -154,17 +155,27 @@ def judge(
         )
         on_done()
     figures = {voice: _figures(voice, lines, long) for voice in ours}
+    for voice, offset in loudness_offsets(figures).items():
+        figures[voice]["loudness_offset_lu"] = offset
     verdicts = check([*requirements], figures)
-    if plan.with_teacher:
+    if len(spoken) > len(recordings.lines):
         figures[TEACHER_VOICE] = _figures(TEACHER_VOICE, lines, ())
     return Report(
         settings=_settings(plan, listeners),
-        notes=(*listeners.notes, *notes),
+        notes=(*listeners.notes, *notes, *_unusual_ends(lines)),
         figures=figures,
         lines=tuple(lines),
         long=tuple(long),
         verdicts=verdicts,
     )
+
+
+def _unusual_ends(lines: Sequence[LineResult]) -> list[str]:
+    """How lines ended that did not end by themselves, a note for each voice and reason."""
+    ends = Counter((line.voice, line.reason) for line in lines if line.reason != "end_of_speech")
+    return [
+        f"{voice}: {count} lines ended with {reason}" for (voice, reason), count in ends.items()
+    ]
 
 
 def _figures(

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from realtime.messages import Finished
+from realtime.telemetry.engine_load import EngineLoad
+
 _LATENCY_BUCKETS_S = (
     0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0,
 )  # fmt: skip
@@ -129,54 +132,7 @@ class ServiceMetrics:
         self.engine_late = counter(
             "engine_late_messages", "Messages of requests already over, dropped"
         )
-        self.engine_tokens = counter("engine_tokens", "Speech tokens generated")
-        self.engine_steps = counter("engine_steps", "Steps run")
-        self.tokens_per_s = gauge(
-            "tokens_per_second", "Speech tokens per second of the whole service"
-        )
-        self.engine_running = gauge("engine_running_requests", "Requests that hold a slot")
-        self.engine_waiting = gauge("engine_waiting_requests", "Requests that wait for their start")
-        self.engine_parked = gauge(
-            "engine_parked_requests", "Requests with a slot that are ahead of their listener"
-        )
-        self.engine_most_streams = gauge(
-            "engine_most_streams", "Listeners that keep their rate, as measured now"
-        )
-        self.engine_step_correction = gauge(
-            "engine_step_correction_ratio", "Duration of steps now over that at calibration"
-        )
-        self.engine_refused = counter(
-            "engine_refused", "Requests that the engine told to come back later"
-        )
-        self.engine_dry = counter(
-            "engine_listeners_dry", "Times that a listener was found waiting in silence"
-        )
-        self.engine_streams = gauge("engine_max_streams", "Slots")
-        self.engine_free_blocks = gauge("engine_free_blocks", "Free key-value blocks")
-        self.engine_blocks = gauge("engine_blocks", "Key-value blocks")
-        self.engine_step_s = gauge("engine_step_seconds", "Smoothed duration of a decode step")
-        self.engine_codec_s = gauge("engine_codec_seconds", "Smoothed codec time of a frame batch")
-        self.engine_resident_bytes = gauge("engine_resident_bytes", "Memory of the engine process")
-        self.engine_preempted = counter(
-            "engine_preemptions", "Requests that lost their key-value blocks to another one"
-        )
-        self.engine_queried_tokens = counter(
-            "engine_prefix_queried_tokens", "Tokens looked up in the prefix cache"
-        )
-        self.engine_hit_tokens = counter(
-            "engine_prefix_hit_tokens", "Tokens found there, and so not computed"
-        )
-        self.engine_mended = counter(
-            "engine_mended_segments", "Segments drawn anew from before a fault", "fault"
-        )
-        self.engine_given_up = counter(
-            "engine_guarded_segments", "Segments ended because of a fault", "fault"
-        )
-        self.engine_phase_s = counter(
-            "engine_step_phase_seconds",
-            "Time in steps that only decoded, only prefilled or did both, and on the host for them",
-            "phase",
-        )
+        self.engine_load = EngineLoad(registry)
         self._cancel_s = histogram(
             "engine_cancel_seconds",
             "Cancel, error or disconnect in the gateway to slot and blocks free",
@@ -212,17 +168,11 @@ class ServiceMetrics:
             if value is not None:
                 histogram.observe(value)
 
-    def observe_cancel(self, freed_s: float, *, num_steps: int, num_tokens: int) -> None:
-        """Count a request that was given up.
-
-        Args:
-            freed_s: From then until its slot and blocks were free.
-            num_steps: Steps that still worked for it.
-            num_tokens: Tokens that they computed.
-        """
-        self._cancel_s.observe(freed_s)
-        self._orphaned_steps.observe(num_steps)
-        self._orphaned_tokens.observe(num_tokens)
+    def observe_cancel(self, finished: Finished, cancelled_at: float) -> None:
+        """Count the end of a request that was given up at `cancelled_at`."""
+        self._cancel_s.observe(max(0.0, finished.timings.freed_at - cancelled_at))
+        self._orphaned_steps.observe(finished.num_orphaned_steps)
+        self._orphaned_tokens.observe(finished.num_orphaned_tokens)
 
     def render(self) -> tuple[bytes, str]:
         """The exposition and its content type."""

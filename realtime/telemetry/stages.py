@@ -31,6 +31,7 @@ class RequestStages:
         done_at: Everything was given to the socket.
         num_tokens: Speech tokens generated.
         num_samples: Samples generated.
+        num_mended: Segments that ran into a fault and were drawn anew from before it.
         underrun_s: Silence that listener heard while waiting for data whose text was there.
         num_underruns: How often.
         text_underrun_s: Silence that began before the next text had reached the engine.
@@ -54,6 +55,7 @@ class RequestStages:
     done_at: float | None = None
     num_tokens: int = 0
     num_samples: int = 0
+    num_mended: int = 0
     underrun_s: float = 0.0
     num_underruns: int = 0
     text_underrun_s: float = 0.0

@@ -216,3 +216,57 @@ def test_shutdown_stops(rig):
     rig.tell(Shutdown())
     rig.core.step()
     assert rig.core.is_stopping
+
+
+class Timed(ScriptedRunner):
+    """A forward pass takes 10 ms; whatever is in `during` arrives in the middle of the next one."""
+
+    def __init__(self, rig_of):
+        super().__init__(speech_layout(VOICE), LIMITS.block_size)
+        self.rig_of = rig_of
+        self.during = []
+
+    def run(self, plan):
+        rig = self.rig_of()
+        rig.clock.advance(0.005)
+        for make in self.during:
+            rig.tell(make(rig.clock.now()))
+        self.during = []
+        rig.clock.advance(0.005)
+        return super().run(plan)
+
+
+@pytest.mark.parametrize("is_during_a_step", [True, False])
+def test_cancel_leaves_at_most_the_step_that_runs_when_it_is_sent(is_during_a_step):
+    runner = Timed(lambda: rig)
+    rig = Rig(runner)
+    rig.say(1, "hɛlO wɜɹld " * 3)
+    for _ in range(10):
+        rig.core.step()
+    if is_during_a_step:
+        runner.during = [lambda now: CancelRequest(request_id=1, sent_at=now)]
+        rig.core.step()
+    else:
+        rig.tell(CancelRequest(request_id=1, sent_at=rig.clock.now()))
+    rig.core.step()
+    finished = rig.of(1)[-1]
+    assert finished.reason == "cancelled"
+    assert finished.num_orphaned_steps == finished.num_orphaned_tokens == int(is_during_a_step)
+    assert rig.core.scheduler.num_free_blocks == LIMITS.num_blocks
+
+
+def test_report_tells_the_time_of_each_kind_of_pass():
+    rig = Rig(Timed(lambda: rig))
+    rig.say(1, "hɛlO")
+    for _ in range(4):
+        rig.core.step()
+    rig.say(2, "hɛlO")
+    rig.core.step()
+    rig.clock.advance(0.6)
+    rig.core.step()
+    report = [m for m in rig.link.sent if isinstance(m, CapacityReport)][-1]
+    assert report.phase_s_total == pytest.approx(
+        {"prefill": 0.01, "decode": 0.03, "mixed": 0.01, "host": 0.0}
+    )
+    assert set(report.num_mended_total) == {"repetition", "silence", "overlong"}
+    assert set(report.num_refused_total) == {"queue_full", "no_place", "waited_in_vain"}

@@ -38,7 +38,7 @@ def take(sampling, index):
     return {name: None if value is None else value[index] for name, value in sampling.items()}
 
 
-def draw(logits, sampling):
+def draw(logits, sampling, barred=None):
     """Draw with the fields that no row uses left out, as the engine does."""
     filtered = ((sampling["top_k"] > 0) | (sampling["top_p"] < 1)).nonzero()[0]
     has_filter, recent = len(filtered) > 0, sampling["recent"]
@@ -63,6 +63,7 @@ def draw(logits, sampling):
             top_p=torch.from_numpy(sampling["top_p"][filtered]) if has_filter else None,
             repetition_penalty=real(sampling["repetition_penalty"]) if recent is not None else None,
             recent=recent,
+            barred=barred,
         ),
     )
 
@@ -185,3 +186,14 @@ def test_noise_is_gumbel_and_windows_stay_in_the_table():
     assert starts.min() >= 0
     assert starts.max() < len(windows)
     assert np.unique(starts).size > 90_000
+
+
+def test_barred_columns_are_never_drawn_and_bar_nothing_for_others():
+    logits = random_logits(40)
+    free = draw(logits, rows(40)).tolist()
+    barred = torch.tensor(
+        [[free[i], NUM_COLUMNS] if i % 2 else [NUM_COLUMNS] * 2 for i in range(40)]
+    )
+    sampling = rows(40)
+    limited = draw(logits, sampling, barred=barred).tolist()
+    assert all((limited[i] != free[i]) == bool(i % 2) for i in range(40))

@@ -565,3 +565,20 @@ def test_held_first_frame_is_not_lost_where_speech_is_one_frame_long():
         driver.say(request_id, 1)
     driver.run()
     assert [len(driver.codes(request_id)) for request_id in range(4)] == [1] * 4
+
+
+def test_frame_behind_a_wait_for_text_says_when_the_text_came():
+    driver = Driver()
+    driver.say(1, 10, ends=False)
+    driver.run()
+    assert all(o.text_at is None for o in driver.of(1) if isinstance(o, NewFrame))
+    num_frames = len(driver.codes(1))
+    driver.clock.advance(2.0)
+    text_at = driver.clock.now()
+    driver.scheduler.append(1, 1, prompt(10, salt=1), 10)
+    driver.scheduler.append(1, 2, prompt(10, salt=2), 10)
+    driver.scheduler.end_text(1)
+    driver.run()
+    waits = [o.text_at for o in driver.of(1) if isinstance(o, NewFrame)][num_frames:]
+    assert waits[0] == text_at
+    assert set(waits[1:]) == {None}

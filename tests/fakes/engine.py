@@ -273,7 +273,7 @@ class FakeEngine:
             num_steps_total=0,
             num_parked=0,
             num_late_total=0,
-            num_refused_total=0,
+            num_refused_total={},
             most_streams=self._max_streams,
             step_correction=1.0,
             step_s=0.0,

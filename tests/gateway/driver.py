@@ -189,7 +189,14 @@ class Driver:
 
     # --- the engine ---
 
-    def speak(self, number: int, num_frames: int = 1, *, completes: bool = False) -> "Driver":
+    def speak(
+        self,
+        number: int,
+        num_frames: int = 1,
+        *,
+        completes: bool = False,
+        text_at: float | None = None,
+    ) -> "Driver":
         request = self.requests[number]
         assert not request.is_over
         chunk = OutputChunk(
@@ -198,6 +205,7 @@ class Driver:
             num_frames=num_frames,
             pcm=b"\1\0" * SAMPLES_PER_FRAME * num_frames if request.opened.wants_audio else b"",
             codes=tuple(range(7 * num_frames)) if request.opened.wants_tokens else (),
+            text_at=text_at,
         )
         request.num_frames += num_frames
         self._engine(number, chunk)

@@ -74,7 +74,11 @@ async def running_gateway(
     link = await AsyncLink.from_socket(ours)
     metrics = ServiceMetrics()
     client = EngineClient(
-        link, await link.receive(), MonotonicClock(), on_late=metrics.engine_late.inc
+        link,
+        await link.receive(),
+        MonotonicClock(),
+        on_late=metrics.engine_late.inc,
+        on_cancelled=metrics.observe_cancel,
     )
     engine = DirectEngine(client)
     gateway = Gateway(

@@ -47,3 +47,28 @@ def test_stall_is_measured_from_the_last_progress():
     assert progress.stalled_s(given_bytes=200, unsent_bytes=190, at=6.0) == 0.0
     assert progress.stalled_s(given_bytes=200, unsent_bytes=190, at=8.0) == 2.0
     assert progress.stalled_s(given_bytes=200, unsent_bytes=0, at=90.0) == 0.0
+
+
+def test_silence_that_begins_before_the_text_is_there_is_the_texts():
+    clock = PlaybackClock(1000)
+    clock.sent(500, at=10.0)  # dry at 10.5
+    clock.sent(100, at=13.2, text_at=13.0)
+    assert (clock.num_underruns, clock.underrun_s) == (0, 0.0)
+    assert (clock.num_text_underruns, clock.text_underrun_s) == (1, pytest.approx(2.7))
+    assert clock.text_resume_s == pytest.approx(0.2)
+
+
+def test_text_that_came_in_time_leaves_the_silence_to_the_service():
+    clock = PlaybackClock(1000)
+    clock.sent(500, at=10.0)  # dry at 10.5
+    clock.sent(100, at=11.0, text_at=10.4)
+    assert (clock.num_text_underruns, clock.text_underrun_s) == (0, 0.0)
+    assert (clock.num_underruns, clock.underrun_s) == (1, pytest.approx(0.5))
+
+
+def test_text_that_was_waited_for_while_the_listener_had_enough_is_no_silence():
+    clock = PlaybackClock(1000)
+    clock.sent(500, at=10.0)
+    clock.sent(100, at=10.4, text_at=10.3)
+    assert clock.num_underruns == clock.num_text_underruns == 0
+    assert clock.text_resume_s is None

@@ -347,3 +347,28 @@ def test_speed_out_of_range_in_hello_ends_the_session():
 def test_speed_after_the_first_piece_is_out_of_order():
     driver = Driver().hello().say(text("One."), text(" Two.", speed=1.1)).send_all()
     assert driver.last(wire.Error).code == "out_of_order"
+
+
+def test_silence_for_want_of_text_is_told_from_one_for_want_of_speech():
+    driver = Driver().hello().say(text("One. ")).prepare_text()
+    frame_s = driver.speak(1, 10).send_all().samples_received(1) / 10 / 24_000
+    driver.wait(10 * frame_s + 2.0).say(text("Two."), end()).prepare_text()
+    text_at = driver.clock.now()
+    driver.wait(0.1).speak(1, text_at=text_at).send_all()
+    driver.wait(frame_s + 0.5).speak(1, completes=True).send_all().finish(1)
+    metrics = driver.send_all().last(wire.Done).metrics
+    assert (metrics.underruns, metrics.text_underruns) == (1, 1)
+    assert metrics.underrun_s == pytest.approx(0.5)
+    assert metrics.text_underrun_s == pytest.approx(2.1)
+    assert metrics.text_resume_s == pytest.approx(0.1)
+
+
+def test_wait_for_text_counts_for_the_audio_behind_it_however_late_the_socket_takes_it():
+    driver = Driver().hello().say(text("One. ")).prepare_text().send_all()
+    driver.speak(1, 2).speak(1, text_at=driver.clock.now() + 0.5)
+    driver.send_one()
+    driver.wait(1.0).send_all()
+    driver.say(end()).prepare_text().speak(1, completes=True).finish(1)
+    metrics = driver.send_all().last(wire.Done).metrics
+    assert (metrics.underruns, metrics.text_underruns) == (0, 1)
+    assert metrics.text_resume_s == pytest.approx(0.5)

@@ -94,6 +94,9 @@ async def test_vanished_client_leaves_no_request_behind():
         await until_true(lambda: running.engine.client.num_requests == 0)
         assert running.fake.num_started == running.fake.num_cancelled == 20
         assert not running.fake.requests
+        exposition, _ = running.metrics.render()
+        assert b"speech_engine_cancel_seconds_count 20.0" in exposition
+        assert b"speech_engine_orphaned_steps_count 20.0" in exposition
 
 
 async def test_voices_are_listed_and_a_missing_sample_is_not_found():

@@ -42,6 +42,9 @@ def test_figures_follow_their_definitions():
         "real_time_factor": 0.55,
         "underrun_s": 0.0,
         "underruns": 0,
+        "text_underrun_s": 0.0,
+        "text_underruns": 0,
+        "text_resume_s": None,
         "slot_free_s": None,
     }
     assert figures == pytest.approx(expected)
@@ -54,6 +57,8 @@ def test_stage_that_never_came_gives_no_figure():
         "audio_s",
         "underrun_s",
         "underruns",
+        "text_underrun_s",
+        "text_underruns",
     }
 
 
