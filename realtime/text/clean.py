@@ -129,7 +129,7 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "",
     ),
-    (re.compile(r"[-*_=~]{3,}"), " "),
+    (re.compile(r"[-*_=~]{3,}|([#%&@^|+<>×€£¥$])\1{2,}"), " "),  # rules and decoration
     (re.compile(r"\|[\s|]*+"), ", "),
     (re.compile(r"•"), ", "),
 )
