@@ -21,6 +21,7 @@ from hibari.g2p.oov import OOV
 
 from realtime.errors import UnspeakableTextError
 from realtime.text.alignment import AlignedText
+from realtime.text.heteronyms import pronounce
 from realtime.text.normalise import normalise
 
 # The lexicon tries every sub-range of a word's parts: cost grows with the square of their number.
@@ -32,6 +33,7 @@ _LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARS}}}(?=\S)")
 _MANY_PARTS = re.compile(rf"(?:[^\s-]*+-){{{MAX_WORD_PARTS}}}(?=\S)|(?:[^\s']*+'){{4}}(?=\S)")
 _SPEECH = re.compile(r"[^\W\d_]")
 _SPELLED = re.compile(r"[A-Z](?:\.?[A-Z])+\.?\Z")
+_PLURAL_INITIALS = re.compile(r"[A-Z]{2,5}s\Z")
 _FULL_STOP = re.compile(r"\.[\"'”’)]*\Z")
 _SPACES = re.compile(r" {2,}")
 
@@ -144,15 +146,18 @@ class FrontEnd:
         spoken: list[str] = []
         words: list[Word] = []
         phonemes, cursor = "", 0
-        for token in tokens:
-            said = "".join(c for c in token.phonemes or "" if c in self.alphabet)
+        for index, token in enumerate(tokens):
+            before = tokens[index - 1].text if index else ""
+            behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            heard = pronounce(token.text, before, behind) or token.phonemes
+            said = "".join(c for c in heard or "" if c in self.alphabet)
             gap = " " if token.whitespace else ""
             at = text.text.find(token.text, cursor)
             if at >= 0:
                 cursor = at + len(token.text)
                 if _SPEECH.search(said):
                     words.append(Word(len(phonemes), *text.span(at, cursor)))
-            spoken.append(self._spell(token.text, token.phonemes) + gap)
+            spoken.append(self._spell(token.text, heard) + gap)
             # A token without phonemes would leave two spaces, or one in front, which the voice
             # never saw; cut here, because the words' offsets count from the first phoneme.
             if said or not phonemes.endswith(" "):
@@ -167,6 +172,10 @@ class FrontEnd:
 
     def _spell(self, word: str, phonemes: str | None) -> str:
         """The word, or its letters one by one where that is what its phonemes say."""
+        if _PLURAL_INITIALS.match(word):
+            letters = self._g2p.lexicon.get_NNP(word[:-1])[0]
+            is_plural = letters is not None and (phonemes or "").startswith(letters[:-1])
+            return " ".join(word[:-1]) + "s" if is_plural else word
         if not _SPELLED.match(word):
             return word
         letters = self._g2p.lexicon.get_NNP(word)[0]
