@@ -99,7 +99,13 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         high_water_s: A stream whose listener holds more than this is parked.
         block_size: Tokens per KV block, a multiple of 8 (the kernels' vector width).
         kv_memory_mib: Memory for keys and values; 0 sizes it for `max_streams` sequences of the
-            trained length.
+            trained length, or what is free where that is less.
+        kv_memory_margin_ratio: Share of the free memory that such a sizing leaves.
+        prefix_cache: Keep computed blocks findable, so that equal beginnings, restarts and
+            preempted streams are not computed again.
+        prefix_cache_ratio: Share of the blocks that stay findable without a holder even where
+            giving them up would spare untouched memory. On the CPU memory is used as blocks are,
+            so this is what the cache costs; on a GPU, which reserves everything, 1 costs nothing.
         max_step_tokens: Tokens per step, prefill and decode together. Every stream waits while a
             step runs: on one core 64 rows take about 25 ms, a whole prompt at once would be heard
             as a gap by the others. A GPU bears 512 and more.
@@ -126,6 +132,9 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     high_water_s: Positive = 2.0
     block_size: Annotated[int, Meta(ge=8, le=1024, multiple_of=8)] = 32
     kv_memory_mib: Annotated[int, Meta(ge=0)] = 0
+    kv_memory_margin_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    prefix_cache: bool = True
+    prefix_cache_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.05
     max_step_tokens: Annotated[int, Meta(ge=16)] = 64
     max_unheard_s: Positive = 20.0
     max_request_s: Positive = 1800.0

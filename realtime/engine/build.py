@@ -22,7 +22,8 @@ from realtime.engine.capacity import Capacity, CapacityLimits, unlimited
 from realtime.engine.codec_stage import CodecInline, CodecStage, CodecThread
 from realtime.engine.core import EngineCore, EngineParts, Link, Sink
 from realtime.engine.deadlines import DeadlinePolicy
-from realtime.engine.kv_cache import KVCache, choose_num_blocks
+from realtime.engine.kv_cache import KVCache, KVSizing, block_bytes, size_cache
+from realtime.engine.memory import free_bytes
 from realtime.engine.runner import ModelRunner
 from realtime.engine.scheduler import Scheduler, SchedulerLimits
 from realtime.engine.step_time import StepTime
@@ -57,14 +58,8 @@ class EngineBuilder:
         self.device = self._device()
         self.dtype = self._dtype()
         self.voice = load_voice(voice_folder(config.voice), device=self.device, dtype=self.dtype)
-        spec = self.voice.spec.model
-        self._num_blocks = choose_num_blocks(
-            spec,
-            self._config.block_size,
-            self.dtype,
-            memory_mib=self._config.kv_memory_mib,
-            max_streams=self._config.max_streams,
-        )
+        sizing = self._size_cache()
+        self._num_blocks = sizing.num_blocks
         self.limits = SchedulerLimits(
             max_streams=self._config.max_streams,
             max_waiting=self._config.max_waiting,
@@ -74,8 +69,33 @@ class EngineBuilder:
             max_unheard_s=self._config.max_unheard_s,
             max_request_s=self._config.max_request_s,
             max_wait_s=self._config.max_wait_s,
+            prefix_cache=self._config.prefix_cache,
+            num_kept_blocks=int(self._num_blocks * self._config.prefix_cache_ratio),
         )
         self.is_compiled = False
+
+    def _size_cache(self) -> KVSizing:
+        """Blocks that the configuration and this machine's memory allow; says why so many."""
+        config, spec = self._config, self.voice.spec.model
+        is_cuda = self.device != "cpu"
+        sizing = size_cache(
+            block_bytes(spec, config.block_size, self.dtype),
+            -(-spec.max_positions // config.block_size),
+            memory_mib=config.kv_memory_mib,
+            max_streams=config.max_streams,
+            free_bytes=torch.cuda.mem_get_info(self.device)[0] if is_cuda else free_bytes(),
+            margin_ratio=config.kv_memory_margin_ratio,
+        )
+        is_too_much = sizing.free_bytes is not None and sizing.num_bytes > sizing.free_bytes
+        (_log.warning if is_too_much else _log.info)(
+            "kv_cache",
+            num_blocks=sizing.num_blocks,
+            block_size=config.block_size,
+            mib=sizing.num_bytes >> 20,
+            free_mib=None if sizing.free_bytes is None else sizing.free_bytes >> 20,
+            bound=sizing.bound,
+        )
+        return sizing
 
     def _device(self) -> str:
         if self._config.device == "auto":

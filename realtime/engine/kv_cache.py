@@ -3,6 +3,7 @@ page.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -36,22 +37,66 @@ def block_bytes(spec: ModelSpec, block_size: int, dtype: torch.dtype) -> int:
     return per_token * block_size
 
 
-def choose_num_blocks(
-    spec: ModelSpec, block_size: int, dtype: torch.dtype, *, memory_mib: int, max_streams: int
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class KVSizing:
+    """How many blocks the cache gets, and why.
+
+    Attributes:
+        bound: What decided: the configured memory, enough for all streams, or the free memory.
+        num_bytes: Memory of all blocks.
+        free_bytes: Memory that was free; `None` where the system does not say.
+    """
+
+    num_blocks: int
+    bound: Literal["config", "streams", "free_memory"]
+    num_bytes: int
+    free_bytes: int | None
+
+
+def size_cache(
+    per_block: int,
+    per_sequence: int,
+    *,
+    memory_mib: int,
+    max_streams: int,
+    free_bytes: int | None,
+    margin_ratio: float,
+) -> KVSizing:
     """Blocks for a memory budget; without one (0), for `max_streams` sequences of the trained
-    length.
+    length, or as many as free memory holds.
+
+    Args:
+        per_block: See `block_bytes`.
+        per_sequence: Blocks of a sequence of the trained length.
+        memory_mib: The budget.
+        max_streams: Sequences at once.
+        free_bytes: See `realtime.engine.memory`; `None` is no bound.
+        margin_ratio: Share of `free_bytes` that stays free.
 
     Raises:
-        ValueError: The budget does not hold one sequence of the trained length.
+        ValueError: The memory does not hold one sequence of the trained length.
     """
-    per_sequence = -(-spec.max_positions // block_size)
-    if not memory_mib:
-        return max_streams * per_sequence
-    num_blocks = memory_mib * _MIB // block_bytes(spec, block_size, dtype)
+    if memory_mib:
+        bound, num_blocks = "config", memory_mib * _MIB // per_block
+    else:
+        bound, num_blocks = "streams", max_streams * per_sequence
+        if free_bytes is not None:
+            num_affordable = int(free_bytes * (1 - margin_ratio)) // per_block
+            if num_affordable < num_blocks:
+                bound, num_blocks = "free_memory", num_affordable
     if num_blocks < per_sequence:
-        needed = -(-per_sequence * block_bytes(spec, block_size, dtype) // _MIB)
-        raise ValueError(
-            f"kv_memory_mib {memory_mib} holds less than one sequence, which needs {needed}"
+        budget = (
+            f"kv_memory_mib {memory_mib}"
+            if free_bytes is None or bound == "config"
+            else f"{free_bytes // _MIB} MiB of free memory, less a margin of {margin_ratio:.0%},"
         )
-    return num_blocks
+        raise ValueError(
+            f"{budget} holds less than one sequence of the trained length, "
+            f"which needs {-(-per_sequence * per_block // _MIB)} MiB"
+        )
+    return KVSizing(
+        num_blocks=num_blocks,
+        bound=bound,
+        num_bytes=num_blocks * per_block,
+        free_bytes=free_bytes,
+    )

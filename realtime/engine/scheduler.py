@@ -12,7 +12,6 @@ import msgspec
 
 from realtime.clock import Clock
 from realtime.engine.admission import Admission, AdmissionLimits
-from realtime.engine.block_pool import BlockPool
 from realtime.engine.capacity import Capacity
 from realtime.engine.deadlines import DeadlinePolicy, StepBudget, Work, share_step
 from realtime.engine.plan import (
@@ -26,6 +25,7 @@ from realtime.engine.plan import (
     StepPlan,
     StepResult,
 )
+from realtime.engine.residency import Residency
 from realtime.engine.sequence import HeldFrame, PendingSegment, Sequence
 from realtime.engine.step_time import StepSample
 from realtime.errors import SpeechError, TextTooLongError
@@ -34,7 +34,7 @@ from realtime.messages import Failed, Finished, FinishReason, SegmentSpoken
 
 class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds that the scheduler keeps. Fields as in `EngineConfig`; `num_blocks` is what the KV
-    cache has.
+    cache has, `num_kept_blocks` what the prefix cache may keep of it rather than save memory.
 
     Raises:
         ValueError: A full set of streams does not fit into a step, or no sequence of full length
@@ -49,6 +49,8 @@ class SchedulerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_unheard_s: float
     max_request_s: float
     max_wait_s: float
+    prefix_cache: bool = True
+    num_kept_blocks: int = 0
 
     def __post_init__(self) -> None:
         if self.max_step_tokens < self.max_streams:
@@ -73,7 +75,6 @@ class Scheduler:
 
     Attributes:
         num_tokens_total: Speech tokens drawn.
-        num_preempted_total: Times that a sequence lost its blocks.
         num_late_total: Times that a listener was found dry.
     """
 
@@ -102,7 +103,12 @@ class Scheduler:
             predict=capacity.step_time.predict,
         )
         self._frame_s = 1.0 / layout.frames_per_second
-        self._pool = BlockPool(limits.num_blocks)
+        self._residency = Residency(
+            limits.num_blocks,
+            limits.block_size,
+            has_prefix_cache=limits.prefix_cache,
+            num_kept=limits.num_kept_blocks,
+        )
         self._sequences: dict[int, Sequence] = {}
         self._running: dict[int, Sequence] = {}  # in order of admission: oldest first
         self._admission = Admission(
@@ -120,7 +126,6 @@ class Scheduler:
         self._max_unheard_samples = int(limits.max_unheard_s * layout.sample_rate_hz)
         self._max_frames = max(1, int(limits.max_request_s * layout.frames_per_second))
         self.num_tokens_total = 0
-        self.num_preempted_total = 0
         self.num_late_total = 0
 
     @property
@@ -161,7 +166,22 @@ class Scheduler:
     @property
     def num_free_blocks(self) -> int:
         """KV blocks that nobody holds."""
-        return self._pool.num_free
+        return self._residency.num_free
+
+    @property
+    def num_preempted_total(self) -> int:
+        """Times that a sequence lost its blocks to another."""
+        return self._residency.num_evicted_total
+
+    @property
+    def num_prefilled_total(self) -> int:
+        """Tokens computed more than one at a time."""
+        return self._residency.num_prefilled_total
+
+    @property
+    def num_prefix_hits_total(self) -> int:
+        """Tokens that the prefix cache had, so that they were not prefilled."""
+        return self._residency.num_found_total
 
     def start(self, request_id: int, options: RequestOptions) -> None:
         """Open a request; it takes part from its first segment on."""
@@ -298,7 +318,7 @@ class Scheduler:
             sequence = self._running.get(piece.request_id)
             if sequence is None:
                 continue  # cancelled while the step ran
-            sequence.num_computed = piece.end_position
+            self._residency.commit(sequence, piece.end_position)
             if token_id is not None:
                 self._accept(sequence, token_id, now)
 
@@ -310,7 +330,7 @@ class Scheduler:
     def check_invariants(self) -> None:
         """Assert that slots, blocks and positions are consistent."""
         running = list(self._running.values())
-        self._pool.check_invariants(sequence.block_ids for sequence in running)
+        self._residency.check_invariants(running)
         slots = [sequence.slot for sequence in running]
         assert sorted([*self._free_slots, *(slot for slot in slots if slot is not None)]) == list(
             range(self.limits.max_streams)
@@ -318,7 +338,6 @@ class Scheduler:
         self._admission.check_invariants()
         for sequence in self._sequences.values():
             assert sequence.num_computed <= len(sequence.token_ids)
-            assert len(sequence.block_ids) * self.limits.block_size >= sequence.num_computed
             assert len(sequence.token_ids) <= self._layout.max_positions
             assert (sequence.slot is not None) == (sequence.request_id in self._running)
             is_waiting = self._admission.is_waiting(sequence.request_id)
@@ -346,7 +365,9 @@ class Scheduler:
                 sequence.unpark(now)
 
     def _is_ahead(self, sequence: Sequence, now: float) -> bool:
-        """Whether a stream is to be parked."""
+        """Whether a stream is to be parked; not while its listener waits for frames held here."""
+        if sequence.held_frames:
+            return False
         if self._unsent_samples(sequence) > self._max_unheard_samples:
             return True
         return not sequence.is_batch and sequence.listener.lead_s(now) > self._policy.high_water_s
@@ -357,6 +378,7 @@ class Scheduler:
         for sequence in self._running.values():
             if sequence.is_idle:
                 continue
+            self._residency.attach(sequence, self._running.values())
             dry_at = sequence.listener.dry_at
             if dry_at is not None and dry_at < now and not sequence.is_batch:
                 self.num_late_total += 1
@@ -379,15 +401,14 @@ class Scheduler:
             return
         if any(s.is_evicted and not s.is_idle for s in self._running.values()):
             return  # older work waits for blocks
-        room = self._pool.num_free + sum(
-            len(sequence.block_ids) for sequence in self._running.values() if sequence.is_idle
-        )
+        idle = [sequence for sequence in self._running.values() if sequence.is_idle]
+        room = self._residency.num_free + self._residency.num_reclaimable(idle)
 
         def may_start(sequence: Sequence) -> bool:
             nonlocal room
-            needed = self._blocks_for(len(sequence.pending[0].prompt) + 1)
-            if needed > room and self._running:
-                return False
+            needed = self._residency.blocks_for(len(sequence.pending[0].prompt) + 1)
+            if needed > room and len(idle) < len(self._running):
+                return False  # else all blocks are idle streams', whatever they share
             room -= needed
             sequence.slot = self._free_slots.pop()
             sequence.scheduled_at = now
@@ -410,8 +431,13 @@ class Scheduler:
             if not count or sequence.length_of_last(count) + needed <= self._layout.max_positions
         )
         if kept < held:
-            self._pool.release(sequence.keep_segments(kept))
+            self._restart(sequence, kept)
         sequence.begin_segment(segment)
+
+    def _restart(self, sequence: Sequence, num_kept: int) -> None:
+        """Begin a chain anew with the last segments; what it had computed is at other positions."""
+        self._residency.release(sequence)
+        sequence.keep_segments(num_kept)
 
     def _slice(self, sequence: Sequence, count: int) -> SequenceSlice:
         assert sequence.slot is not None
@@ -438,42 +464,11 @@ class Scheduler:
         )
 
     def _reserve(self, sequence: Sequence, count: int, planned: dict[int, SequenceSlice]) -> bool:
-        """Have blocks for the next `count` tokens (for all tokens after an eviction); may evict,
-        itself at worst.
-        """
-        length = len(sequence.token_ids) if sequence.is_evicted else sequence.num_computed + count
-        missing = self._blocks_for(length) - len(sequence.block_ids)
-        while missing > self._pool.num_free:
-            victim = self._victim(sequence)
-            if victim is None:
-                if sequence.block_ids:
-                    self._evict(sequence)
-                return False
+        """Have blocks for the next `count` tokens; who loses theirs for it leaves the plan."""
+        is_reserved, evicted = self._residency.reserve(sequence, count, self._running.values())
+        for victim in evicted:
             planned.pop(victim.request_id, None)
-            self._evict(victim)
-        if missing > 0:
-            sequence.add_blocks(self._pool.allocate(missing))
-        sequence.is_evicted = False
-        return True
-
-    def _victim(self, needy: Sequence) -> Sequence | None:
-        """Whose blocks `needy` may take: the youngest idle sequence, else the youngest one younger
-        than itself.
-        """
-        youngest = None
-        for sequence in reversed(self._running.values()):
-            if sequence is needy or not sequence.block_ids:
-                continue
-            if sequence.is_idle:
-                return sequence
-            if youngest is None and sequence.arrival > needy.arrival:
-                youngest = sequence
-        return youngest
-
-    def _evict(self, sequence: Sequence) -> None:
-        self._pool.release(sequence.forget_cache())
-        sequence.is_evicted = True
-        self.num_preempted_total += 1
+        return is_reserved
 
     def _accept(self, sequence: Sequence, token_id: int, now: float) -> None:
         sequence.num_draws += 1
@@ -504,9 +499,9 @@ class Scheduler:
             self._end_segment(sequence, now)
         elif self._is_full(sequence):
             kept = 2 if sequence.num_segments_held > 2 else 1
-            self._pool.release(sequence.keep_segments(kept))
+            self._restart(sequence, kept)
             if self._is_full(sequence):
-                self._pool.release(sequence.keep_segments(1))
+                self._restart(sequence, 1)
         is_running = sequence.request_id in self._running and not sequence.is_idle
         if is_running and self._is_ahead(sequence, now):
             sequence.park(now)
@@ -570,7 +565,7 @@ class Scheduler:
     def _release(self, sequence: Sequence) -> None:
         """Take a request out of every list and free what it holds."""
         del self._sequences[sequence.request_id]
-        self._pool.release(sequence.forget_cache())
+        self._residency.release(sequence)
         if sequence.slot is not None:
             del self._running[sequence.request_id]
             self._free_slots.append(sequence.slot)
@@ -588,9 +583,6 @@ class Scheduler:
         return (
             len(sequence.token_ids) + self._layout.tokens_per_frame + 1 > self._layout.max_positions
         )
-
-    def _blocks_for(self, num_tokens: int) -> int:
-        return -(-num_tokens // self.limits.block_size)
 
 
 def _too_long(segment: PendingSegment, layout: SpeechLayout) -> SpeechError:

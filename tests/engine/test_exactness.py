@@ -82,13 +82,15 @@ class Voices:
         self.limits = msgspec.structs.replace(LIMITS, **changes)
         self.driver = Driver(self.limits, LAYOUT, CountingRunner(model, self.limits), checks=False)
 
-    def say(self, request_id, *, parts=1):
+    def say(self, request_id, *, parts=1, like=None):
+        """Text, seed and settings follow from the number, or from that of another one."""
         scheduler = self.driver.scheduler
-        chosen = self.SETTINGS[request_id % len(self.SETTINGS)]
-        options = RequestOptions(sampling=settings(1000 + request_id, **chosen))
+        model_id = request_id if like is None else like
+        chosen = self.SETTINGS[model_id % len(self.SETTINGS)]
+        options = RequestOptions(sampling=settings(1000 + model_id, **chosen))
         scheduler.start(request_id, options)
         for index in range(parts):
-            ids = [1 + (7 * request_id + 3 * index + i) % 100 for i in range(4 + request_id % 9)]
+            ids = [1 + (7 * model_id + 3 * index + i) % 100 for i in range(4 + model_id % 9)]
             text = (MODEL.text_start_id, *ids, MODEL.text_end_id)
             scheduler.append(request_id, index, text, len(ids))
         scheduler.end_text(request_id)
@@ -157,12 +159,33 @@ def test_chunked_prefill_equals_whole(model, alone):
         assert voices.codes(12) == alone(12, 3)
 
 
-def test_preempted_equals_uninterrupted(model, alone):
-    voices = Voices(model, num_blocks=64, max_streams=8)
+@pytest.mark.parametrize("parts", [1, 9])  # nine restart several times
+def test_prefix_hit_equals_miss(model, parts):
+    spoken = {}
+    for has_cache in (True, False):
+        voices = Voices(model, max_step_tokens=24, prefix_cache=has_cache)
+        for request_id in range(4):  # after the first, then beside each other
+            voices.say(request_id, parts=parts, like=8)
+            if request_id == 0:
+                voices.driver.run()
+        voices.driver.run()
+        spoken[has_cache] = [voices.codes(request_id) for request_id in range(4)]
+        hits = voices.driver.scheduler.num_prefix_hits_total
+        assert hits >= parts * 3 * LIMITS.block_size if has_cache else not hits
+    assert spoken[True] == spoken[False] == [spoken[True][0]] * 4
+    assert len(spoken[True][0]) > 3
+
+
+@pytest.mark.parametrize("has_cache", [True, False])
+def test_preempted_equals_uninterrupted(model, alone, has_cache):
+    voices = Voices(model, num_blocks=64, max_streams=8, prefix_cache=has_cache)
     for request_id in range(8):
         voices.say(request_id, parts=2)
     voices.driver.run()
-    assert voices.driver.scheduler.num_preempted_total > 3
+    scheduler = voices.driver.scheduler
+    assert scheduler.num_preempted_total > 3
+    assert scheduler.num_free_blocks == 64
+    assert (scheduler.num_prefix_hits_total > 0) == has_cache
     for request_id in range(8):
         assert voices.codes(request_id) == alone(request_id, 2)
 

@@ -109,6 +109,82 @@ def test_preempted_stream_equals_uninterrupted_one():
         assert alone.codes(request_id) == crowded.codes(request_id)
 
 
+def test_repeated_text_is_prefilled_once_and_speaks_the_same():
+    driver, plain = Driver(), Driver(with_limits(prefix_cache=False))
+    for request_id in range(3):
+        for each in (driver, plain):
+            each.say(request_id, 46, seed=request_id // 2)  # the third only begins alike
+            each.run()
+    for request_id in range(3):
+        assert driver.codes(request_id) == plain.codes(request_id)
+    firsts = [plan.slices[0] for plan in driver.runner.plans if len(plan.slices[0].token_ids) > 1]
+    assert [(s.request_id, s.first_position) for s in firsts] == [(0, 0), (1, 40), (2, 40)]
+    assert driver.scheduler.num_prefilled_total == 3 * 48 - 2 * 40
+    assert driver.scheduler.num_prefix_hits_total == 2 * 40
+    assert driver.scheduler.num_free_blocks == LIMITS.num_blocks
+
+
+def test_equal_prompts_that_come_together_are_computed_once():
+    driver = Driver(with_limits(max_step_tokens=64))
+    for request_id in range(4):
+        driver.say(request_id, 60)
+    driver.run()
+    computed = sum(
+        len(piece.token_ids)
+        for plan in driver.runner.plans
+        for piece in plan.slices
+        if piece.phase is Phase.PREFILL
+    )
+    assert computed < 62 + 3 * 8 + 8
+    assert len({str(driver.codes(request_id)) for request_id in range(4)}) == 4
+
+
+def test_restarted_chain_is_found_where_it_was_spoken_before():
+    tokens = {}
+    for request_ids in ([1], [1, 2]):
+        driver = Driver(with_limits(num_blocks=500, num_kept_blocks=500))
+        for request_id in request_ids:
+            driver.say(request_id, *[12] * 8, seed=5)
+            driver.run()
+        tokens[len(request_ids)] = driver.codes(request_ids[-1])
+    assert tokens[1] == tokens[2]
+    starts = {
+        request_id: [
+            piece.first_position
+            for plan in driver.runner.plans
+            for piece in plan.slices
+            if piece.request_id == request_id and piece.first_position < 8
+        ]
+        for request_id in (1, 2)
+    }
+    assert len([start for start in starts[1] if not start]) > 1, "no restart"
+    assert starts[2] == []
+    assert driver.scheduler.num_free_blocks == 500
+
+
+def test_preempted_stream_computes_only_what_it_lost():
+    computed = {}
+    for has_cache in (True, False):
+        driver = Driver(with_limits(num_blocks=33, prefix_cache=has_cache), runner=never_ending())
+        for request_id in range(3):
+            driver.say(request_id, 60 + request_id)
+        driver.run()
+        assert driver.scheduler.num_preempted_total > 0
+        computed[has_cache] = sum(plan.num_tokens for plan in driver.runner.plans)
+    assert computed[True] < 0.9 * computed[False]
+
+
+def test_streams_that_share_all_they_hold_do_not_keep_others_from_starting():
+    driver = Driver(with_limits(num_blocks=32), runner=never_ending())
+    for request_id in (1, 2):
+        driver.say(request_id, 150, seed=0, ends=False)
+        driver.run()
+    assert driver.scheduler.num_free_blocks < 20
+    driver.say(3, 239)
+    driver.run()
+    assert driver.finished(3).reason == "guard"
+
+
 def test_youngest_is_preempted_and_oldest_never():
     crowded = Driver(with_limits(num_blocks=33), runner=never_ending())
     for request_id in range(3):

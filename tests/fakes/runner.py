@@ -58,6 +58,10 @@ class ScriptedRunner:
         drawn = [self._draw(piece, piece.draw) for piece in plan.slices if piece.draw is not None]
         return StepResult(tuple(drawn))
 
+    def contents(self, block: int) -> tuple[int | None, ...]:
+        """What the cache holds in a block; `None` where nothing was ever written."""
+        return tuple(self._cache.get((block, offset)) for offset in range(self._block_size))
+
     def _address(self, piece: SequenceSlice, position: int) -> tuple[int, int]:
         return piece.block_ids[position // self._block_size], position % self._block_size
 
