@@ -21,7 +21,7 @@ LIMITS = msgspec.structs.replace(
     max_streams=64,
     max_waiting=64,
     max_step_tokens=128,
-    num_blocks=64 * 8,  # fewer than all streams may come to hold: some are preempted
+    num_blocks=64 * 6,  # fewer than all streams may come to hold: some are preempted
     max_wait_s=4.0,
     max_unheard_s=1.5,
 )
