@@ -16,8 +16,7 @@ Claim = Callable[[Sequence], tuple[int, ...]]
 def claim(sequence: Sequence) -> tuple[int, ...]:
     """How strongly a sequence holds its blocks: the smaller, the sooner it loses them.
 
-    Those that nobody listens to before the others, idle ones before active ones, the youngest
-    first.
+    Those without a listener first, then idle ones before active ones, the youngest first.
     """
     return not sequence.is_batch, not sequence.is_idle, -sequence.arrival
 

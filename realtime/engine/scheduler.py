@@ -187,11 +187,6 @@ class Scheduler:
         return self._residency.num_prefilled_total
 
     @property
-    def num_prefix_tokens_total(self) -> int:
-        """Tokens to prefill: of prompts, restarts and preempted sequences, found or computed."""
-        return self._residency.num_found_total + self._residency.num_prefilled_total
-
-    @property
     def num_prefix_hits_total(self) -> int:
         """Tokens that the prefix cache had, so that they were not prefilled."""
         return self._residency.num_found_total
@@ -389,7 +384,7 @@ class Scheduler:
                 sequence.unpark(now)
 
     def _is_ahead(self, sequence: Sequence, now: float) -> bool:
-        """Whether a stream is to be parked; never while its first frames wait for one another."""
+        """Whether a stream is to be parked; not while its listener waits for frames held here."""
         if sequence.held_frames:
             return False
         if self._unsent_samples(sequence) > self._max_unheard_samples:

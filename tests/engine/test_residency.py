@@ -15,15 +15,11 @@ class Cache:
         self.running = []
 
     def sequence(self, *tokens):
-        sequence = Sequence(
-            len(self.running),
-            arrival=len(self.running),
-            options=RequestOptions(sampling=settings()),
-            layout=LAYOUT,
-        )
-        sequence.begin_segment(
-            PendingSegment(0, tuple(tokens), 1), SegmentGuard(GuardLimits(), LAYOUT)
-        )
+        options = RequestOptions(sampling=settings())
+        number = len(self.running)
+        sequence = Sequence(number, arrival=number, options=options, layout=LAYOUT)
+        guard = SegmentGuard(GuardLimits(), LAYOUT)
+        sequence.begin_segment(PendingSegment(0, tuple(tokens), 1), guard)
         self.running.append(sequence)
         return sequence
 
