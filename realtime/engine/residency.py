@@ -41,8 +41,8 @@ class Residency:
 
     Attributes:
         num_evicted_total: Times that a sequence lost its blocks to another.
-        num_queried_total: Tokens of sequences that came without blocks.
-        num_hit_total: Those of them that were found.
+        num_prefilled_total: Tokens computed more than one at a time.
+        num_found_total: Tokens that were found instead.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Residency:
         self._has_prefix_cache = has_prefix_cache
         self._claim = claim
         self.num_evicted_total = 0
-        self.num_queried_total = 0
-        self.num_hit_total = 0
+        self.num_prefilled_total = 0
+        self.num_found_total = 0
 
     @property
     def num_free(self) -> int:
@@ -96,8 +96,6 @@ class Residency:
         """
         if not self._has_prefix_cache or sequence.num_uncomputed <= 1:
             return
-        if not sequence.block_ids and sequence.num_found is None:
-            sequence.num_found = 0
         num_kept = sequence.num_published
         parent = sequence.block_ids[num_kept - 1] if num_kept else None
         found: list[int] = []
@@ -112,11 +110,7 @@ class Residency:
     def _replace(self, sequence: Sequence, num_kept: int, found: list[int]) -> None:
         """Continue a table behind its first `num_kept` blocks with published ones."""
         num_computed = (num_kept + len(found)) * self._block_size
-        num_spared = num_computed - sequence.num_computed
-        if sequence.num_found is None:
-            self.num_hit_total += num_spared
-        else:
-            sequence.num_found += num_spared
+        sequence.num_found += num_computed - sequence.num_computed
         self._pool.retain(found)
         self._pool.release(sequence.cut_cache(num_kept, num_kept * self._block_size))
         sequence.attach_blocks(found, num_computed)
@@ -151,17 +145,20 @@ class Residency:
         sequence.is_evicted = False
         first = sequence.block_ids[sequence.num_computed // self._block_size]
         assert self._pool.is_writable(first), "would write into a shared or published block"
-        if sequence.num_found is not None:
-            self.num_queried_total += len(sequence.token_ids)
-            self.num_hit_total += sequence.num_found
-            sequence.num_found = None
+        self.num_found_total += sequence.num_found
+        sequence.num_found = 0
         return True, evicted
 
-    def publish(self, sequence: Sequence) -> None:
-        """Make the blocks that a step has filled findable; call it whenever `num_computed` grew."""
+    def commit(self, sequence: Sequence, num_computed: int) -> None:
+        """Take over that a step has computed the first `num_computed` tokens; publish the blocks
+        that it filled.
+        """
+        if num_computed > sequence.num_computed + 1:
+            self.num_prefilled_total += num_computed - sequence.num_computed
+        sequence.num_computed = num_computed
         if not self._has_prefix_cache:
             return
-        for index in range(sequence.num_published, sequence.num_computed // self._block_size):
+        for index in range(sequence.num_published, num_computed // self._block_size):
             parent = sequence.block_ids[index - 1] if index else None
             block = self._pool.publish(
                 sequence.block_ids[index], parent, self._tokens(sequence, index)
@@ -183,9 +180,14 @@ class Residency:
             num_computed = min(sequence.num_computed, last)
         self._pool.release(sequence.cut_cache(num_blocks, num_computed))
 
-    def release(self, chain: list[int]) -> None:
-        """Take back a sequence's whole block table."""
-        self._pool.release(chain)
+    def release(self, sequence: Sequence) -> None:
+        """Take back all blocks of a sequence that ends or restarts.
+
+        Its prompt may be spoken again; the speech behind it is found only with the same seed, and
+        gives way before what preempted sequences come back for.
+        """
+        num_wanted = sequence.num_prompt_tokens // self._block_size
+        self._pool.release(sequence.forget_cache(), num_wanted)
 
     def check_invariants(self, running: Iterable[Sequence]) -> None:
         """Assert that pool and tables agree, and that published blocks hold their sequence's

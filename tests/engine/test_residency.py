@@ -33,14 +33,13 @@ class Cache:
         count = sequence.num_uncomputed if count is None else count
         has_room, _ = self.residency.reserve(sequence, count, self.running)
         if has_room:
-            sequence.num_computed += count
-            self.residency.publish(sequence)
+            self.residency.commit(sequence, sequence.num_computed + count)
         self.check()
         return has_room
 
     def drop(self, sequence):
         self.running.remove(sequence)
-        self.residency.release(sequence.forget_cache())
+        self.residency.release(sequence)
         self.check()
 
     def check(self):
@@ -57,7 +56,7 @@ def test_equal_beginning_is_shared_in_whole_blocks_and_not_computed_again():
     assert two.block_ids == one.block_ids[:2]
     cache.compute(two)
     assert two.block_ids[2] != one.block_ids[2]
-    assert (cache.residency.num_queried_total, cache.residency.num_hit_total) == (21, 8)
+    assert (cache.residency.num_prefilled_total, cache.residency.num_found_total) == (13, 8)
 
 
 def test_one_token_is_left_to_compute_where_all_are_found():
@@ -86,8 +85,7 @@ def test_equal_contents_computed_at_once_end_in_one_block():
         cache.residency.reserve(sequence, 6, cache.running)
     assert not set(one.block_ids) & set(two.block_ids)
     for sequence in (one, two):
-        sequence.num_computed = 6
-        cache.residency.publish(sequence)
+        cache.residency.commit(sequence, 6)
     cache.check()
     assert one.block_ids[0] == two.block_ids[0]
     assert one.block_ids[1] != two.block_ids[1]
@@ -104,7 +102,7 @@ def test_sequence_behind_another_with_equal_tokens_goes_on_with_its_blocks():
     assert two.num_computed == 16
     assert two.block_ids == one.block_ids[:4]
     cache.compute(two)
-    assert (cache.residency.num_queried_total, cache.residency.num_hit_total) == (36, 14)
+    assert (cache.residency.num_prefilled_total, cache.residency.num_found_total) == (22, 14)
 
 
 def test_released_tokens_are_found_until_their_blocks_are_needed():
@@ -138,6 +136,25 @@ def test_evicted_sequence_computes_only_what_was_taken_from_it():
     assert cache.compute(young)
 
 
+def test_speech_of_what_has_ended_gives_way_before_the_blocks_of_a_preempted_sequence():
+    cache = Cache(num_blocks=6, num_kept=6)
+    first, preempted = cache.sequence(*range(13)), cache.sequence(*range(40, 48), 48)
+    cache.compute(preempted)
+    cache.residency.release(preempted)
+    preempted.is_evicted = True
+    first.token_ids[4:] = range(60, 69)  # all but the first block is speech
+    first._segments[0].prompt_length = 4
+    cache.compute(first)
+    cache.drop(first)
+    cache.compute(cache.sequence(*range(80, 89)))
+    assert cache.residency.num_reused_total == 2
+    cache.residency.attach(preempted)
+    assert preempted.num_computed == 8
+    again = cache.sequence(*range(13))
+    cache.residency.attach(again)
+    assert again.num_computed == 4
+
+
 def test_without_the_prefix_cache_nothing_is_found():
     cache = Cache(has_prefix_cache=False)
     one = cache.sequence(*range(10))
@@ -145,7 +162,7 @@ def test_without_the_prefix_cache_nothing_is_found():
     cache.drop(one)
     two = cache.sequence(*range(10))
     cache.compute(two)
-    assert cache.residency.num_hit_total == cache.residency.num_cached == 0
+    assert cache.residency.num_found_total == cache.residency.num_cached == 0
 
 
 def test_smallest_claim_below_ones_own_is_evicted():
