@@ -4,6 +4,7 @@ Moves blocks between the pool and the sequences' tables; knows nothing of slots,
 messages.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from realtime.engine.block_pool import BlockPool
@@ -82,17 +83,19 @@ class Residency:
         return -(-num_tokens // self._block_size)
 
     def num_reclaimable(self, sequences: Iterable[Sequence]) -> int:
-        """Blocks that would be free if these sequences lost theirs; no more than that.
-
-        Blocks that several of them share are not counted.
-        """
+        """Blocks that one of these sequences holds and nobody else: free if it lost them."""
         return sum(len(s.block_ids) - self._num_shared(s.block_ids) for s in sequences)
 
-    def attach(self, sequence: Sequence) -> None:
+    def attach(self, sequence: Sequence, running: Iterable[Sequence]) -> None:
         """Give a sequence what the cache has of the tokens that it is about to compute.
 
         Lowers `num_uncomputed`, so it comes before a step's tokens are shared out. Where others
-        have computed further along the same tokens since, it goes on with their blocks.
+        have computed further along the same tokens since, it goes on with their blocks. An evicted
+        sequence that cannot come back yet gets nothing: it would keep blocks from those that run.
+
+        Args:
+            sequence: One that takes part in the next step.
+            running: Who may be evicted for it.
         """
         if not self._has_prefix_cache or sequence.num_uncomputed <= 1:
             return
@@ -104,8 +107,16 @@ class Residency:
             if parent is None:
                 break
             found.append(parent)
-        if found:
+        if found and (not sequence.is_evicted or self._can_return(sequence, found, running)):
             self._replace(sequence, num_kept, found)
+
+    def _can_return(
+        self, sequence: Sequence, found: list[int], running: Iterable[Sequence]
+    ) -> bool:
+        """Whether an evicted sequence would have room for all its tokens, some being found."""
+        num_free = self._pool.num_free - sum(not self._pool.num_holders(block) for block in found)
+        missing = self.blocks_for(len(sequence.token_ids)) - len(found) - num_free
+        return missing <= 0 or self._would_free(self._weaker(sequence, running), missing)
 
     def _replace(self, sequence: Sequence, num_kept: int, found: list[int]) -> None:
         """Continue a table behind its first `num_kept` blocks with published ones."""
@@ -126,20 +137,21 @@ class Residency:
             running: Who may be evicted for it.
 
         Returns:
-            Whether it has them, and who was evicted: if it has not, at worst itself.
+            Whether it has them, and who was evicted: if it has not, nobody or itself.
         """
         length = len(sequence.token_ids) if sequence.is_evicted else sequence.num_computed + count
         missing = self.blocks_for(length) - len(sequence.block_ids)
         evicted: list[Sequence] = []
-        while missing > self._pool.num_free:
-            victim = self._victim(sequence, running)
-            if victim is None:
+        if missing > self._pool.num_free:
+            weaker = self._weaker(sequence, running)
+            if not self._would_free(weaker, missing - self._pool.num_free):
                 if sequence.block_ids:
                     self._evict(sequence)
                     evicted.append(sequence)
                 return False, evicted
-            self._evict(victim)
-            evicted.append(victim)
+            while missing > self._pool.num_free:
+                evicted.append(weaker.pop())
+                self._evict(evicted[-1])
         if missing > 0:
             sequence.add_blocks(self._pool.allocate(missing))
         sequence.is_evicted = False
@@ -220,11 +232,25 @@ class Residency:
                 high = middle
         return low
 
-    def _victim(self, needy: Sequence, running: Iterable[Sequence]) -> Sequence | None:
-        """Whose blocks `needy` may take: the smallest claim below its own."""
+    def _weaker(self, needy: Sequence, running: Iterable[Sequence]) -> list[Sequence]:
+        """Whose blocks `needy` may take, the smallest claim last."""
         own = self._claim(needy)
         weaker = [s for s in running if s is not needy and s.block_ids and self._claim(s) < own]
-        return min(weaker, key=self._claim, default=None)
+        return sorted(weaker, key=self._claim, reverse=True)
+
+    def _would_free(self, sequences: list[Sequence], count: int) -> bool:
+        """Whether `count` more blocks were free if all these sequences lost theirs.
+
+        Evicting some and yet not having enough would cost them their work for nothing.
+        """
+        num_free = self.num_reclaimable(sequences)
+        if num_free >= count:
+            return True
+        shared = Counter(
+            block for s in sequences for block in s.block_ids[: self._num_shared(s.block_ids)]
+        )
+        num_free += sum(self._pool.num_holders(block) == n for block, n in shared.items())
+        return num_free >= count
 
     def _evict(self, sequence: Sequence) -> None:
         self._pool.release(sequence.forget_cache())

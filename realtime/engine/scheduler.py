@@ -187,6 +187,11 @@ class Scheduler:
         return self._residency.num_prefilled_total
 
     @property
+    def num_prefix_tokens_total(self) -> int:
+        """Tokens to prefill: of prompts, restarts and preempted sequences, found or computed."""
+        return self._residency.num_found_total + self._residency.num_prefilled_total
+
+    @property
     def num_prefix_hits_total(self) -> int:
         """Tokens that the prefix cache had, so that they were not prefilled."""
         return self._residency.num_found_total
@@ -397,7 +402,7 @@ class Scheduler:
         for sequence in self._running.values():
             if sequence.is_idle:
                 continue
-            self._residency.attach(sequence)
+            self._residency.attach(sequence, self._running.values())
             dry_at = sequence.listener.dry_at
             if dry_at is not None and dry_at < now and not sequence.is_batch:
                 self.num_late_total += 1

@@ -29,7 +29,7 @@ class Cache:
 
     def compute(self, sequence, count=None):
         """One step of the sequence; whether it found room."""
-        self.residency.attach(sequence)
+        self.residency.attach(sequence, self.running)
         count = sequence.num_uncomputed if count is None else count
         has_room, _ = self.residency.reserve(sequence, count, self.running)
         if has_room:
@@ -51,7 +51,7 @@ def test_equal_beginning_is_shared_in_whole_blocks_and_not_computed_again():
     one = cache.sequence(*range(10))
     cache.compute(one)
     two = cache.sequence(*range(9), 99, 98)
-    cache.residency.attach(two)
+    cache.residency.attach(two, cache.running)
     assert two.num_computed == 8
     assert two.block_ids == one.block_ids[:2]
     cache.compute(two)
@@ -63,7 +63,7 @@ def test_one_token_is_left_to_compute_where_all_are_found():
     cache = Cache()
     cache.compute(cache.sequence(*range(8)))
     again = cache.sequence(*range(8))
-    cache.residency.attach(again)
+    cache.residency.attach(again, cache.running)
     assert again.num_computed == 4
 
 
@@ -73,7 +73,7 @@ def test_block_is_found_only_once_it_is_full_and_computed():
     for computed, found in ((3, 0), (4, 4), (7, 4), (8, 8)):
         cache.compute(one, computed - one.num_computed)
         other = cache.sequence(*range(12))
-        cache.residency.attach(other)
+        cache.residency.attach(other, cache.running)
         assert other.num_computed == found
         cache.drop(other)
 
@@ -98,7 +98,7 @@ def test_sequence_behind_another_with_equal_tokens_goes_on_with_its_blocks():
     cache.compute(one, 2)
     cache.compute(two, 2)
     cache.compute(one)
-    cache.residency.attach(two)
+    cache.residency.attach(two, cache.running)
     assert two.num_computed == 16
     assert two.block_ids == one.block_ids[:4]
     cache.compute(two)
@@ -113,7 +113,7 @@ def test_released_tokens_are_found_until_their_blocks_are_needed():
     assert cache.residency.num_free == 4
     cache.compute(cache.sequence(60, 61, 62, 63, 64))  # takes the empty block and the chain's end
     again = cache.sequence(*range(12), 51)
-    cache.residency.attach(again)
+    cache.residency.attach(again, cache.running)
     assert again.num_computed == 8
     assert cache.residency.num_reused_total == 1
 
@@ -131,7 +131,7 @@ def test_evicted_sequence_computes_only_what_was_taken_from_it():
     assert not cache.compute(young)  # one block short; what it was given goes back, uncounted
     assert cache.residency.num_evicted_total == 1
     cache.drop(old)
-    cache.residency.attach(young)
+    cache.residency.attach(young, cache.running)
     assert young.num_computed == 8
     assert cache.compute(young)
 
@@ -148,10 +148,10 @@ def test_speech_of_what_has_ended_gives_way_before_the_blocks_of_a_preempted_seq
     cache.drop(first)
     cache.compute(cache.sequence(*range(80, 89)))
     assert cache.residency.num_reused_total == 2
-    cache.residency.attach(preempted)
+    cache.residency.attach(preempted, cache.running)
     assert preempted.num_computed == 8
     again = cache.sequence(*range(13))
-    cache.residency.attach(again)
+    cache.residency.attach(again, cache.running)
     assert again.num_computed == 4
 
 
@@ -181,6 +181,43 @@ def test_smallest_claim_below_ones_own_is_evicted():
     assert not odd.is_evicted
 
 
+def test_nobody_is_evicted_for_a_sequence_that_would_still_lack_room():
+    cache = Cache(num_blocks=6)
+    oldest, old, young = (cache.sequence(*range(n, n + 8)) for n in (0, 20, 40))
+    for sequence in (oldest, old, young):
+        assert cache.compute(sequence)
+    oldest.token_ids.extend(range(4))
+    assert cache.compute(oldest)
+    assert young.is_evicted
+    assert not cache.compute(young)
+    old.token_ids.extend(range(4))
+    assert cache.compute(old)
+    young.token_ids = young.token_ids[:3]
+    oldest.token_ids.extend(range(12))  # three blocks more: with `old` gone there are three
+    assert cache.residency.num_free == 0
+    old.token_ids.extend(range(4))
+    assert not cache.compute(old)  # the oldest is not its to take: it gives way itself
+    assert cache.compute(young)
+    old_blocks_needed = cache.residency.blocks_for(len(old.token_ids))
+    assert old_blocks_needed > cache.residency.num_free + len(young.block_ids)
+    assert not cache.compute(old)
+    assert young.block_ids, "lost its blocks for nothing"
+
+
+def test_blocks_that_only_victims_share_count_as_theirs():
+    cache = Cache(num_blocks=4)
+    needy = cache.sequence(90, 91)
+    one, two = cache.sequence(*range(9)), cache.sequence(*range(9))
+    for sequence in (needy, one):
+        assert cache.compute(sequence)
+    two.token_ids = two.token_ids[:8]
+    cache.residency.attach(two, cache.running)
+    assert two.block_ids == one.block_ids[:1]
+    needy.token_ids.extend(range(12))
+    assert cache.compute(needy)
+    assert one.is_evicted
+
+
 def test_reclaimable_blocks_are_those_that_nobody_else_holds():
     cache = Cache()
     one, two = cache.sequence(*range(10)), cache.sequence(*range(9), 99)
@@ -203,7 +240,7 @@ def test_rewound_sequence_lets_go_of_a_published_block_rather_than_write_into_it
     sequence.token_ids.extend([70, 71, 72])
     cache.compute(sequence)
     other = cache.sequence(*range(11))  # what was computed before is still right for others
-    cache.residency.attach(other)
+    cache.residency.attach(other, cache.running)
     assert other.block_ids == table[:2]
 
 

@@ -171,7 +171,7 @@ def test_preempted_stream_computes_only_what_it_lost():
         driver.run()
         assert driver.scheduler.num_preempted_total > 0
         computed[has_cache] = sum(plan.num_tokens for plan in driver.runner.plans)
-    assert computed[True] < 0.8 * computed[False]
+    assert computed[True] < 0.9 * computed[False]
 
 
 def test_streams_that_share_all_they_hold_do_not_keep_others_from_starting():
