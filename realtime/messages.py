@@ -220,7 +220,7 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
         codec_s: Smoothed codec time of one frame batch; 0 when idle.
         resident_bytes: Memory of the engine process.
         num_preempted_total: Times that a request lost its KV blocks to another one.
-        num_queried_tokens_total: Tokens looked up in the prefix cache.
+        num_queried_tokens_total: Tokens to prefill, found in the prefix cache or computed.
         num_hit_tokens_total: Those of them that were found.
         num_mended_total: Segments drawn anew from before a fault, by fault.
         num_given_up_total: Segments ended because of a fault, by fault.

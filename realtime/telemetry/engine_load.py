@@ -30,7 +30,7 @@ _COUNTERS = {
     "num_preempted_total": ("preemptions", "Requests that lost their key-value blocks to another"),
     "num_queried_tokens_total": (
         "prefix_queried_tokens",
-        "Tokens of sequences that came without blocks: new, restarted or preempted",
+        "Tokens of prompts, restarts and preempted sequences, found or computed",
     ),
     "num_hit_tokens_total": ("prefix_hit_tokens", "Those of them that the prefix cache had"),
 }

@@ -290,6 +290,6 @@ def test_any_order_of_calls_keeps_every_invariant():
     run_state_machine_as_test(SchedulerMachine, settings=machine_settings)
     assert SchedulerMachine.num_steps >= NUM_STEPS
     assert SchedulerMachine.num_hits > 10_000, "hardly anything was shared"
-    assert SchedulerMachine.num_preempted > 1_000
+    assert SchedulerMachine.num_preempted > 200
     assert SchedulerMachine.num_reused > 5_000
     assert SchedulerMachine.num_mended > 100
