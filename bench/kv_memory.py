@@ -14,6 +14,7 @@ finds something only where the same was spoken before with the same seed.
 """
 
 import argparse
+import itertools
 import random
 import statistics
 import sys
@@ -162,7 +163,7 @@ def batch_lines(sentences: list[Spoken], layout: SpeechLayout) -> Iterator[str]:
             f"{block_size:10d} {num_streams:8d} {num_streams / _RESERVED_STREAMS:15.1f} "
             f"{wasted / (wasted + used):9.1%} {reserved / (reserved + used):16.1%} "
             f"{1 - wasted / reserved:14.1%} {scheduler.num_preempted_total:10d} "
-            f"{again / (_NUM_ROUNDS * needed):15.1%}"
+            f"{abs(again) / (_NUM_ROUNDS * needed):15.1%}"
         )
 
 
@@ -185,10 +186,10 @@ def greeting_lines(sentences: list[Spoken], layout: SpeechLayout) -> Iterator[st
 
 def preemption_lines(sentences: list[Spoken], layout: SpeechLayout) -> Iterator[str]:
     """Tokens that preempted streams compute again, with and without the prefix cache."""
-    yield "\npreemption: 16 streams in the memory of two reserved sequences, blocks of 32"
+    yield "\npreemption: 16 streams, blocks of 32"
     needed = sum(len(s.prompt) + s.num_frames * layout.tokens_per_frame for s in sentences)
-    for has_cache in (False, True):
-        limits = limits_of(2 * layout.max_positions // 32, 32, max_streams=16)
+    for num_reserved, has_cache in itertools.product((4, 3, 2), (False, True)):
+        limits = limits_of(num_reserved * layout.max_positions // 32, 32, max_streams=16)
         replay = Replay(msgspec.structs.replace(limits, prefix_cache=has_cache), layout)
         for request_id, sentence in enumerate(sentences):
             replay.ask(request_id, [sentence], seed=request_id)
@@ -197,20 +198,26 @@ def preemption_lines(sentences: list[Spoken], layout: SpeechLayout) -> Iterator[
         again = (replay.driver.scheduler.num_prefilled_total - prompts) / needed
         count = replay.driver.scheduler.num_preempted_total
         yield (
-            f"  {'with' if has_cache else 'without'} prefix cache: {count} preemptions, "
+            f"  in the memory of {num_reserved} reserved sequences, "
+            f"{'with' if has_cache else 'without'} prefix cache: {count} preemptions, "
             f"{again:.1%} of all tokens computed again"
         )
 
 
 def restart_lines(sentences: list[Spoken], layout: SpeechLayout) -> Iterator[str]:
     """Prefill of a long text that passes the trained length, and of its repetition."""
-    yield "\nrestarts: 40 sentences as one request, then again, blocks of 32"
+    spoken = sentences[:40]
+    needed = sum(len(s.prompt) + s.num_frames * layout.tokens_per_frame + 1 for s in spoken)
+    yield (
+        f"\nrestarts: 40 sentences as one request ({sum(len(s.prompt) for s in spoken)} tokens of "
+        f"prompts, {needed} in all), then again, blocks of 32"
+    )
     for name, seed in (("same seed", 0), ("another seed", 1)):
         replay = Replay(limits_of(2048, 32, max_streams=1, num_kept_blocks=2048), layout)
         computed = []
         for request_id, own_seed in enumerate((0, seed)):
             before = replay.driver.scheduler.num_prefilled_total
-            replay.ask(request_id, sentences[:40], seed=own_seed)
+            replay.ask(request_id, spoken, seed=own_seed)
             list(replay.steps())
             computed.append(replay.driver.scheduler.num_prefilled_total - before)
         yield f"  {name}: {computed[0]} tokens prefilled, then {computed[1]}"

@@ -66,6 +66,7 @@ def test_every_line_is_spoken_judged_and_reported(server, lines, tmp_path):
     assert report.figures["default"]["failed"].value == pytest.approx(1 / 3)
     assert "word_error" in result.output
     assert "not measured: loudness" in result.output
+    assert "default: 2 lines ended with at_capacity" in result.output
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "out" / report.lines[0].audio).exists()
 
