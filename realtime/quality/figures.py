@@ -34,6 +34,7 @@ FIGURES: Mapping[str, Meaning] = {
     "dnsmos_background": Meaning("DNSMOS: absence of noise", is_better_low=False),
     "similarity": Meaning("cosine of the speaker to its reference", "", 3, is_better_low=False),
     "similarity_to_other": Meaning("cosine to the nearest other reference", "", 3),
+    "similarity_lead": Meaning("the first less the second", "", 3, is_better_low=False),
     "runaway_or_early_stop": Meaning("lines that are far too long or too short", "%", 2),
     "runaway": Meaning(judging.FAULTS[judging.RUNAWAY], "%", 2),
     "early_stop": Meaning(judging.FAULTS[judging.EARLY_STOP], "%", 2),
@@ -48,6 +49,7 @@ FIGURES: Mapping[str, Meaning] = {
     ),
     "level_dbfs": Meaning("level of the speech without its pauses", "dBFS", 1, None),
     "loudness_lufs": Meaning("integrated loudness, ITU-R BS.1770", "LUFS", 1, None),
+    "loudness_offset_lu": Meaning("loudness less the mean of all voices", "LU", 1, None),
     "real_time_factor": Meaning("compute time over audio time, by the service", "", 3),
     "long_word_error": Meaning("long text: word errors over words", "%", 1),
     "long_drift": Meaning("long text: word error of its last minute less its first", "%", 1),
@@ -74,6 +76,19 @@ def figures_of(lines: Sequence[LineResult]) -> dict[str, Figure]:
         longest = max(line.leading_silence_s for line in spoken)
         figures["leading_silence_ms"] = Figure(value=1000 * longest)
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def loudness_offsets(figures: Mapping[str, Mapping[str, Figure]]) -> dict[str, Figure]:
+    """How much louder than the mean of all voices each one is; empty for a single voice."""
+    levels = {
+        voice: values["loudness_lufs"].value
+        for voice, values in figures.items()
+        if "loudness_lufs" in values
+    }
+    if len(levels) < 2:
+        return {}
+    mean = sum(levels.values()) / len(levels)
+    return {voice: Figure(value=level - mean) for voice, level in levels.items()}
 
 
 def figure(terms: Sequence[Term]) -> Figure | None:
@@ -105,6 +120,11 @@ def terms_of(lines: Iterable[LineResult]) -> dict[str, list[Term]]:
             (line.text, line.spoken_s, line.expected_s) for line in spoken if line.expected_s
         ],
     }
+    terms["similarity_lead"] = [
+        (line.text, line.similarity - line.similarity_to_other, 1)
+        for line in spoken
+        if line.similarity is not None and line.similarity_to_other is not None
+    ]
     for fault in ("runaway", "early_stop", "long_silence", "late_start", "click"):
         terms[fault] = _share(lines, lambda line, fault=fault: fault in line.faults)
     for name in _MEANS:

@@ -22,8 +22,8 @@ KINDS = (WORDS, OPINION, SPEAKER, LOUDNESS, LENGTH)
 
 _NEEDED_BY = {
     OPINION: ("dnsmos_overall", "dnsmos_signal", "dnsmos_background"),
-    SPEAKER: ("similarity", "similarity_to_other", "long_similarity_drift"),
-    LOUDNESS: ("loudness_lufs",),
+    SPEAKER: ("similarity", "similarity_to_other", "similarity_lead", "long_similarity_drift"),
+    LOUDNESS: ("loudness_lufs", "loudness_offset_lu"),
     LENGTH: ("length_ratio",),
 }
 T = TypeVar("T")

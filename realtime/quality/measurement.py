@@ -10,7 +10,7 @@ import soundfile
 from realtime.client import connect
 from realtime.client.gauges import read_gauges
 from realtime.quality import teacher as teachers
-from realtime.quality.figures import figures_of
+from realtime.quality.figures import figures_of, loudness_offsets
 from realtime.quality.judging import judge_line
 from realtime.quality.listeners import Listeners
 from realtime.quality.long_text import judge_long_text
@@ -154,6 +154,8 @@ def judge(
         )
         on_done()
     figures = {voice: _figures(voice, lines, long) for voice in ours}
+    for voice, offset in loudness_offsets(figures).items():
+        figures[voice]["loudness_offset_lu"] = offset
     verdicts = check([*requirements], figures)
     if plan.with_teacher:
         figures[TEACHER_VOICE] = _figures(TEACHER_VOICE, lines, ())

@@ -101,6 +101,7 @@ def _by_minute(axes: Any, long: LongResult) -> None:
     minutes = [minute.minute + 1 for minute in long.minutes]
     rates = [100 * minute.num_word_errors / max(1, minute.num_words) for minute in long.minutes]
     axes.bar(minutes, rates, color="lightsteelblue", label="word error, %")
+    axes.set_xticks(minutes)
     axes.set_xlabel("minute")
     axes.set_ylabel("word error, %")
     similar = [minute.similarity for minute in long.minutes]

@@ -1,6 +1,13 @@
 import pytest
 
-from realtime.quality.figures import FIGURES, figures_of, show_figure, show_value, terms_of
+from realtime.quality.figures import (
+    FIGURES,
+    figures_of,
+    loudness_offsets,
+    show_figure,
+    show_value,
+    terms_of,
+)
 from realtime.quality.results import Figure
 from tests.quality.make import line
 
@@ -24,6 +31,20 @@ def test_lines_are_added_up():
     assert values["words_per_s"] == pytest.approx(50 / 5.7)
     assert "dnsmos_overall" not in values
     assert figures["word_error"].low <= values["word_error"] <= figures["word_error"].high
+
+
+def test_a_voice_leads_where_it_is_nearest_to_itself():
+    lines = [line(similarity=0.9, similarity_to_other=0.6), line(similarity=0.8)]
+    assert figures_of(lines)["similarity_lead"].value == pytest.approx(0.3)
+
+
+def test_loudness_is_held_against_the_mean_of_the_voices():
+    figures = {
+        name: {"loudness_lufs": Figure(value=level)} for name, level in (("a", -24.0), ("b", -26.0))
+    }
+    offsets = loudness_offsets(figures | {"silent": {}})
+    assert {voice: offset.value for voice, offset in offsets.items()} == {"a": 1.0, "b": -1.0}
+    assert loudness_offsets({"a": figures["a"]}) == {}
 
 
 def test_words_nobody_heard_make_no_figure():
