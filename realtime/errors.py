@@ -7,6 +7,10 @@ changes its meaning. This module knows no transport.
 
 from typing import ClassVar
 
+# What a start takes until requests are served, rounded up: the engine's own after it was lost, and
+# the whole service's where one is restarted behind the same address.
+RETRY_AFTER_S = 4.0
+
 
 class SpeechError(Exception):
     """Base of all errors that are answered to a caller.
@@ -80,6 +84,12 @@ class UnknownVoiceError(RequestError):
     """The voice is not in the registry."""
 
     code = "unknown_voice"
+
+
+class UnsupportedSpeedError(RequestError):
+    """The voice does not speak at this speed."""
+
+    code = "unsupported_speed"
 
 
 class UnknownContextError(RequestError):

@@ -84,7 +84,7 @@ async def _session(request: SpeakRequest, stack: AsyncExitStack) -> Session:
         running = await stack.enter_async_context(service)
         url, credential = running.url, running.credential
     try:
-        opening = connect(url, credential=credential, voice=request.voice)
+        opening = connect(url, credential=credential, voice=request.voice, speed=request.speed)
         return await stack.enter_async_context(opening)
     except ServiceUnreachableError as error:
         raise NoServiceError(

@@ -123,8 +123,10 @@ class CodecStage:
         for frame in claimed:
             assert frame.frame == 0, f"request {frame.request_id} lost its codec state"
             self._owners[frame.slot] = frame.request_id
-        rows = torch.tensor([frame.slot for frame in claimed], device=self._state.hops.device)
-        self._state.scatter(rows, self._decoder.new_state(len(claimed)))
+        device = self._state.hops.device
+        rows = torch.tensor([frame.slot for frame in claimed], device=device)
+        speakers = torch.tensor([frame.speaker for frame in claimed], device=device)
+        self._state.scatter(rows, self._decoder.new_state(len(claimed), speakers))
 
     def _chunk(self, frames: list[NewFrame], pcm: dict[tuple[int, int], bytes]) -> OutputChunk:
         first = frames[0]

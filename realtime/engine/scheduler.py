@@ -199,6 +199,11 @@ class Scheduler:
             request_id, arrival=self._num_arrivals, options=options, layout=self._layout
         )
 
+    def options_of(self, request_id: int) -> RequestOptions | None:
+        """What was decided when a request opened; `None` where it is already over."""
+        sequence = self._sequences.get(request_id)
+        return None if sequence is None else sequence.options
+
     def append(
         self, request_id: int, index: int, prompt: tuple[int, ...], num_phonemes: int
     ) -> None:
@@ -214,7 +219,7 @@ class Scheduler:
         if sequence is None:
             return
         now = self._clock.now()
-        segment = PendingSegment(index, prompt, num_phonemes)
+        segment = PendingSegment(index, prompt, num_phonemes, sequence.options.speed)
         if len(prompt) + 1 + self._layout.tokens_per_frame > self._layout.max_positions:
             self.fail(request_id, _too_long(segment, self._layout))
             return
@@ -587,6 +592,7 @@ class Scheduler:
                     sequence.options.wants_audio,
                     sequence.options.wants_tokens,
                     held.text_at,
+                    sequence.options.speaker,
                 )
             )
         sequence.held_frames.clear()

@@ -21,27 +21,29 @@ class PendingSegment(msgspec.Struct, frozen=True):
     Attributes:
         prompt: Its prompt's token ids.
         num_phonemes: Phonemes in it, from which the plausible length of its speech follows.
+        speed: Pace at which it is to be spoken.
     """
 
     index: int
     prompt: tuple[int, ...]
     num_phonemes: int
+    speed: float = 1.0
 
     def max_frames(self, layout: SpeechLayout) -> int:
         """Longest plausible speech in frames; no more than a sequence of its own can hold."""
-        plausible_s = layout.max_s_per_phoneme * self.num_phonemes + layout.extra_s
+        plausible_s = (layout.max_s_per_phoneme * self.num_phonemes + layout.extra_s) / self.speed
         room = (layout.max_positions - len(self.prompt) - 1) // layout.tokens_per_frame
         return max(1, min(math.ceil(plausible_s * layout.frames_per_second), room))
 
     def min_frames(self, layout: SpeechLayout) -> int:
         """Shortest plausible speech in frames; at least one."""
-        plausible_s = layout.min_s_per_phoneme * self.num_phonemes
+        plausible_s = layout.min_s_per_phoneme * self.num_phonemes / self.speed
         return max(1, min(int(plausible_s * layout.frames_per_second), self.max_frames(layout)))
 
     def likely_frames(self, layout: SpeechLayout) -> int:
         """Speech of a segment of middling pace."""
         middle_s = (layout.min_s_per_phoneme + layout.max_s_per_phoneme) / 2 * self.num_phonemes
-        return max(1, math.ceil(middle_s * layout.frames_per_second))
+        return max(1, math.ceil(middle_s / self.speed * layout.frames_per_second))
 
     def likely_tokens(self, layout: SpeechLayout) -> int:
         """Prompt and likely speech, END included."""

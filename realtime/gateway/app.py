@@ -9,10 +9,11 @@ from functools import partial
 import anyio
 import anyio.abc
 import anyio.to_thread
+import msgspec
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -21,10 +22,12 @@ from realtime.audio.level import first_audible_sample
 from realtime.clock import Clock, MonotonicClock
 from realtime.config import ServiceConfig, TextConfig
 from realtime.errors import (
+    RETRY_AFTER_S,
     EngineNotReadyError,
     ShuttingDownError,
     SpeechError,
     TooManySessionsError,
+    UnknownVoiceError,
 )
 from realtime.gateway import access
 from realtime.gateway.context import error_message
@@ -33,6 +36,7 @@ from realtime.gateway.protocol import SessionProtocol, SessionSettings
 from realtime.gateway.session import Engine, Session, SessionServices
 from realtime.gateway.supervisor import EngineSupervisor, engine_command, engine_error_in
 from realtime.gateway.text_feed import TextSource
+from realtime.gateway.voices import VOICES_PATH, VoiceRegistry
 from realtime.gateway.websocket import SCOPE_KEY, GatewaySocket
 from realtime.telemetry import logs
 from realtime.telemetry.metrics import ServiceMetrics
@@ -68,6 +72,7 @@ class Gateway:
         new_text_source: TextSourceFactory,
     ) -> None:
         self._config = config.gateway
+        self._voices = config.voices
         self._audible_dbfs = config.telemetry.audible_dbfs
         self._sessions: set[Session] = set()
         self._num_reserved = 0
@@ -91,6 +96,8 @@ class Gateway:
                 Route("/healthz", self._healthz),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
+                Route(VOICES_PATH, self._list_voices),
+                Route(f"{VOICES_PATH}/{{id}}/sample", self._sample),
                 WebSocketRoute(wire.STREAM_PATH, self._stream),
             ]
         )
@@ -112,7 +119,7 @@ class Gateway:
             while any(session.protocol.num_contexts for session in self._sessions):  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
         for session in self._sessions:
-            session.end(ShuttingDownError("the service is stopping", retry_after_s=1.0))
+            session.end(ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S))
         with anyio.move_on_after(CLOSE_GRACE_S):
             while self._sessions:  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
@@ -132,11 +139,28 @@ class Gateway:
         body, content_type = self._services.metrics.render()
         return Response(body, headers={"content-type": content_type})
 
+    async def _list_voices(self, request: Request) -> Response:
+        ready = self._services.engine.ready
+        if ready is None:
+            return _as_response(_starting(), 503)
+        listed = VoiceRegistry(ready, self._voices).as_list()
+        return Response(msgspec.json.encode(listed), media_type="application/json")
+
+    async def _sample(self, request: Request) -> Response:
+        ready = self._services.engine.ready
+        if ready is None:
+            return _as_response(_starting(), 503)
+        wanted = request.path_params["id"]
+        sample = next((voice.sample for voice in ready.voices if voice.id == wanted), "")
+        if not sample:
+            return _as_response(UnknownVoiceError(f"no voice {wanted!r} with a sample"), 404)
+        return FileResponse(sample)
+
     def _not_ready(self) -> SpeechError | None:
         if self._is_draining:
-            return ShuttingDownError("the service is stopping", retry_after_s=1.0)
+            return ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S)
         if self._services.engine.ready is None:
-            return EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+            return _starting()
         return None
 
     # --- WebSocket ---
@@ -151,7 +175,7 @@ class Gateway:
             return 503, not_ready
         if self._num_reserved >= self._config.max_sessions:
             message = f"{self._num_reserved} sessions are open"
-            return 503, TooManySessionsError(message, retry_after_s=5.0)
+            return 503, TooManySessionsError(message, retry_after_s=RETRY_AFTER_S)
         return None
 
     async def _stream(self, websocket: WebSocket) -> None:
@@ -204,6 +228,7 @@ class Gateway:
             ),
             find_audible=partial(first_audible_sample, dbfs=self._audible_dbfs),
             credentials=config.api_keys,
+            voices=self._voices,
             is_authenticated=access.is_accepted(credential, config.api_keys),
             key=credential if config.api_keys and credential else host,
         )
@@ -289,6 +314,10 @@ async def _load_text_front_end(config: TextConfig) -> TextSourceFactory:
         return TextStream(front_end, policy)
 
     return new_text_source
+
+
+def _starting() -> SpeechError:
+    return EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
 
 
 def _as_response(error: SpeechError, status: int) -> Response:

@@ -60,12 +60,17 @@ class OpenRequest(_Command, frozen=True):
     """Open the context's request in the engine.
 
     Attributes:
+        voice: Its id, for the caller and the log.
+        speaker: Its place among the engine's voices.
+        speed: Pace relative to the voice's own.
         key: Whose request it is, for fairness among callers.
         is_batch: Nobody listens while it is spoken.
     """
 
     number: int
     voice: str
+    speaker: int
+    speed: float
     sampling: SamplingParams
     key: str
     is_batch: bool

@@ -101,7 +101,13 @@ class Context:
         self._reason: wire.DoneReason = "end_of_speech"
         self._error: SpeechError | None = None
         seed = request.sampling.seed
-        opened = wire.Opened(context=name, number=request.number, voice=request.voice, seed=seed)
+        opened = wire.Opened(
+            context=name,
+            number=request.number,
+            voice=request.voice,
+            speed=request.speed,
+            seed=seed,
+        )
         emit(Send(opened))
         emit(request)
 

@@ -18,7 +18,9 @@ from typing import Any, Protocol, assert_never
 import msgspec
 
 from realtime import wire
+from realtime.config import VoicesConfig
 from realtime.errors import (
+    RETRY_AFTER_S,
     BinaryNotAllowedError,
     EngineNotReadyError,
     HelloTimeoutError,
@@ -30,7 +32,6 @@ from realtime.errors import (
     TooManyContextsError,
     UnauthorizedError,
     UnknownContextError,
-    UnknownVoiceError,
 )
 from realtime.gateway.access import is_accepted
 from realtime.gateway.commands import (
@@ -43,6 +44,7 @@ from realtime.gateway.commands import (
 )
 from realtime.gateway.context import Context, ContextSettings, error_message
 from realtime.gateway.spoken import SpokenSegment
+from realtime.gateway.voices import VoiceRegistry
 from realtime.messages import (
     EngineReady,
     Failed,
@@ -82,6 +84,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         credentials: Accepted API keys; empty accepts everyone.
         is_authenticated: The upgrade request already carried a valid key.
         key: Who the caller is until `hello` brings a credential.
+        voices: What callers may call the engine's voices.
     """
 
     session_id: str
@@ -90,6 +93,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     credentials: tuple[str, ...] = ()
     is_authenticated: bool = False
     key: str = ""
+    voices: VoicesConfig = VoicesConfig()
 
 
 class SessionProtocol:
@@ -117,7 +121,8 @@ class SessionProtocol:
         self._hello: wire.Hello | None = None
         self._hello_deadline = at + settings.limits.hello_timeout_s
         self._max_contexts = settings.limits.max_contexts
-        self._voice = ""
+        self._voice: str | None = None
+        self._speed = 1.0
         self._key = settings.key
         self._context_settings: ContextSettings | None = None
         self._by_name: dict[str, Context] = {}
@@ -303,8 +308,10 @@ class SessionProtocol:
         if not is_open and not is_accepted(hello.credential, settings.credentials):
             raise UnauthorizedError("the credential is missing or not accepted")
         ready = _present(self._engine.ready)
-        self._voice = hello.voice or ready.default_voice
-        _check_voice(self._voice, ready)
+        voices = VoiceRegistry(ready, settings.voices)
+        voice = ready.voices[voices.find(hello.voice)].id
+        self._speed = voices.check_speed(hello.speed if hello.speed is not None else 1.0)
+        self._voice = hello.voice
         self._hello = hello
         self._context_settings = ContextSettings(
             outputs=hello.outputs,
@@ -318,8 +325,9 @@ class SessionProtocol:
         answer = wire.Ready(
             session=settings.session_id,
             protocol=wire.PROTOCOL_VERSION,
-            voice=self._voice,
-            voices=ready.voices,
+            voice=voice,
+            voices=voices.names,
+            speed_range=ready.speed_range,
             sample_rate_hz=ready.sample_rate_hz,
             encoding="pcm_s16le",
             tokens_per_second=ready.tokens_per_second,
@@ -355,7 +363,7 @@ class SessionProtocol:
         if context is not None:
             if isinstance(message, wire.Text) and _has_options(message):
                 raise OutOfOrderError(
-                    "voice, sampling and priority belong on a context's first piece"
+                    "voice, speed, sampling and priority belong on a context's first piece"
                 )
             return context
         if name in self._past_names and self._ignores(message):
@@ -378,22 +386,25 @@ class SessionProtocol:
         assert self._hello is not None
         assert self._context_settings is not None
         if self._is_draining:
-            raise ShuttingDownError("the service is stopping", retry_after_s=1.0)
+            raise ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S)
         if len(self._by_name) >= self._max_contexts:
             num_open = len(self._by_name)
             raise TooManyContextsError(
                 f"{num_open} contexts are open, the session may hold no more"
             )
         ready = _present(self._engine.ready)
-        voice = message.voice or self._voice
-        _check_voice(voice, ready)
+        voices = VoiceRegistry(ready, self._settings.voices)
+        speaker = voices.find(message.voice or self._voice)
+        speed = voices.check_speed(message.speed if message.speed is not None else self._speed)
         refusal = self._engine.refusal()
         if refusal is not None:
             raise refusal
         self._last_number += 1
         request = OpenRequest(
             self._last_number,
-            voice,
+            ready.voices[speaker].id,
+            speaker,
+            speed,
             self._merge_sampling(message.sampling),
             self._key,
             message.priority == "batch",
@@ -461,18 +472,14 @@ class SessionProtocol:
 
 def _has_options(piece: wire.Text) -> bool:
     is_live = piece.priority == "live"
-    return piece.voice is not None or piece.sampling is not None or not is_live
+    given = (piece.voice, piece.speed, piece.sampling)
+    return not is_live or any(option is not None for option in given)
 
 
 def _present(ready: EngineReady | None) -> EngineReady:
     if ready is None:
-        raise EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+        raise EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
     return ready
-
-
-def _check_voice(voice: str, ready: EngineReady) -> None:
-    if voice not in ready.voices:
-        raise UnknownVoiceError(f"no voice {voice!r}; there are {', '.join(ready.voices)}")
 
 
 class _Named(msgspec.Struct):

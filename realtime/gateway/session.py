@@ -14,7 +14,13 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from realtime import wire
 from realtime.clock import Clock
-from realtime.errors import EngineError, EngineNotReadyError, SlowReaderError, SpeechError
+from realtime.errors import (
+    RETRY_AFTER_S,
+    EngineError,
+    EngineNotReadyError,
+    SlowReaderError,
+    SpeechError,
+)
 from realtime.gateway.commands import (
     AbortRequest,
     AppendPhonemes,
@@ -282,13 +288,19 @@ class Session:
         number = command.number
         client = self._services.engine.client
         if client is None:
-            error = EngineNotReadyError("the engine is starting", retry_after_s=1.0)
-            self._deliver(number, Failed(request_id=0, code=error.code, message=error.message))
+            failed = Failed(
+                request_id=0,
+                code=EngineNotReadyError.code,
+                message="the engine is starting",
+                retry_after_s=RETRY_AFTER_S,
+            )
+            self._deliver(number, failed)
             return
         self._text.open(number, self._services.new_text_source(command.first_segment_min_chars))
         start = StartRequest(
             request_id=0,
-            voice=command.voice,
+            speaker=command.speaker,
+            speed=command.speed,
             sampling=command.sampling,
             key=command.key,
             is_batch=command.is_batch,

@@ -19,7 +19,13 @@ import structlog
 
 from realtime.clock import Clock
 from realtime.config import GatewayConfig, ServiceConfig, child_environment, to_toml
-from realtime.errors import EngineError, EngineLostError, EngineNotReadyError, SpeechError
+from realtime.errors import (
+    RETRY_AFTER_S,
+    EngineError,
+    EngineLostError,
+    EngineNotReadyError,
+    SpeechError,
+)
 from realtime.gateway.engine_client import EngineClient
 from realtime.gateway.signal import Signal
 from realtime.link import AsyncLink, LinkClosedError
@@ -30,7 +36,6 @@ HEARTBEAT_MARGIN_S = 2.0
 SECOND_LOOK_S = 0.25
 STOP_GRACE_S = 5.0
 EXIT_GRACE_S = 1.0
-RETRY_AFTER_S = 4.0  # what an engine takes to start, rounded up
 MAX_FIRST_STARTS = 3
 
 _log = structlog.get_logger()

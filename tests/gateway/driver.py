@@ -15,6 +15,7 @@ from realtime.messages import (
     Finished,
     OutputChunk,
     SegmentSpoken,
+    VoiceFacts,
 )
 from tests.fakes.clock import FakeClock
 from tests.fakes.text import FakeTextSource
@@ -31,8 +32,11 @@ READY = EngineReady(
     pid=1,
     device="cpu",
     dtype="float32",
-    voices=("default", "other"),
-    default_voice="default",
+    voices=tuple(
+        VoiceFacts(id=name, language="en-US", licence="Apache-2.0", description="A test's")
+        for name in ("default", "other")
+    ),
+    speed_range=(0.7, 1.3),
     sample_rate_hz=24_000,
     samples_per_frame=SAMPLES_PER_FRAME,
     tokens_per_frame=7,
