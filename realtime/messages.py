@@ -252,8 +252,9 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
         codec_s: Smoothed codec time of one frame batch; 0 when idle.
         resident_bytes: Memory of the engine process.
         num_preempted_total: Times that a request lost its KV blocks to another one.
-        num_queried_tokens_total: Tokens looked up in the prefix cache.
-        num_hit_tokens_total: Those of them that were found.
+        num_prefilled_tokens_total: Tokens computed more than one at a time: prompts, and what is
+            computed again.
+        num_hit_tokens_total: Tokens that the prefix cache had instead.
         num_mended_total: Segments drawn anew from before a fault, by fault.
         num_given_up_total: Segments ended because of a fault, by fault.
         phase_s_total: Time in forward passes that only `decode`, only `prefill` or do both
@@ -277,7 +278,7 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
     codec_s: float
     resident_bytes: int
     num_preempted_total: int = 0
-    num_queried_tokens_total: int = 0
+    num_prefilled_tokens_total: int = 0
     num_hit_tokens_total: int = 0
     num_mended_total: dict[str, int] = {}
     num_given_up_total: dict[str, int] = {}

@@ -266,7 +266,7 @@ class EngineCore:
             num_late_total=scheduler.num_late_total,
             num_refused_total=dict(scheduler.num_refused),
             num_preempted_total=scheduler.num_preempted_total,
-            num_queried_tokens_total=scheduler.num_prefix_tokens_total,
+            num_prefilled_tokens_total=scheduler.num_prefilled_total,
             num_hit_tokens_total=scheduler.num_prefix_hits_total,
             num_mended_total={str(fault): n for fault, n in scheduler.num_mended.items()},
             num_given_up_total={str(fault): n for fault, n in scheduler.num_given_up.items()},

@@ -59,6 +59,7 @@ class _SpokenSegment(msgspec.Struct):
 
     index: int
     start: int
+    prompt_length: int
     first_frame: int
     min_frames: int
     likely_frames: int
@@ -105,7 +106,7 @@ class Sequence:
         self.token_ids: list[int] = []
         self.num_computed = 0
         self.num_published = 0  # leading blocks that are in the prefix cache and never written
-        self.num_found: int | None = None  # tokens found there and not counted yet
+        self.num_found = 0  # tokens found there and not counted yet
         self.is_evicted = False
         self.num_draws = 0
         self.num_frames = 0
@@ -196,6 +197,11 @@ class Sequence:
         """Segments whose tokens the sequence still holds, the current one included."""
         return len(self._segments)
 
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Tokens before the first speech that the sequence holds."""
+        return self._segments[0].prompt_length if self._segments else 0
+
     def recent_codes(self) -> tuple[int, ...]:
         """Codes lately drawn at the next token's frame position."""
         position = len(self._codes)
@@ -207,6 +213,7 @@ class Sequence:
             _SpokenSegment(
                 index=segment.index,
                 start=len(self.token_ids),
+                prompt_length=len(segment.prompt),
                 first_frame=self.num_frames,
                 min_frames=segment.min_frames(self._layout),
                 likely_frames=segment.likely_frames(self._layout),
@@ -265,16 +272,16 @@ class Sequence:
             frames += max(0, segment.first_frame + segment.likely_frames - self.num_frames)
         return frames / self._layout.frames_per_second
 
-    def keep_segments(self, count: int) -> list[int]:
-        """Forget all but the last `count` segments; the blocks to release, as every position
-        changes.
+    def keep_segments(self, count: int) -> None:
+        """Forget all but the last `count` segments; every position changes, so the sequence has
+        no blocks any more.
         """
+        assert not self._blocks
         self._segments = self._segments[len(self._segments) - count :] if count else []
         start = self._segments[0].start if self._segments else len(self.token_ids)
         del self.token_ids[:start]
         for segment in self._segments:
             segment.start -= start
-        return self.forget_cache()
 
     def length_of_last(self, count: int) -> int:
         """Tokens in the last `count` segments, prompts and speech."""
@@ -312,7 +319,7 @@ class Sequence:
 
     def forget_cache(self) -> list[int]:
         """Give all blocks back; every token is to be computed again."""
-        self.num_found = None
+        self.num_found = 0
         return self.cut_cache(0, 0)
 
     def starve(self, now: float) -> None:
