@@ -113,7 +113,8 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"\[(?:[a-z]+ )?(?:{_STAGE_WORDS}|[a-z]+(?:ing|ly))(?: [a-z]+)?\]"), " "),
     (
         re.compile(
-            rf"(?<!\S)\({_STAGE_WORDS}(?: [a-z]+ly)?\)|(?<!\S)\*{_STAGE_WORDS}(?: [a-z]+ly)?\*(?!\S)"
+            rf"(?<!\S)\({_STAGE_WORDS}(?: [a-z]+ly)?\)"
+            rf"|(?<!\S)\*{_STAGE_WORDS}(?: [a-z]+ly)?\*(?!\S)"
         ),
         " ",
     ),

@@ -1,4 +1,5 @@
-"""Words that are spelled alike and said differently, where the neighbours tell what the tagger misses.
+# ruff: noqa: RUF001, SIM905
+"""Words that are spelled alike and said differently, where their neighbours tell which.
 
 The grapheme-to-phoneme library chooses by part of speech; here is what it gets wrong: meanings that
 share a part of speech ("a lead pipe") and verbs it takes for nouns ("I object"). American English.
@@ -9,31 +10,33 @@ from collections.abc import Callable
 Rule = Callable[[str, str], bool]  # of the words before and behind, lower case
 
 _DETERMINERS = frozenset(
-    ("the", "a", "an", "this", "that", "these", "those", "my", "your", "his", "her", "its", "our")
-    + ("their", "no", "some", "any", "each", "every")
+    ("the a an this that these those my your his her its our their no some any each every").split()
 )
 _BEFORE_VERBS = frozenset(
-    ("i", "you", "we", "they", "to", "will", "would", "can", "could", "shall", "should", "may")
-    + ("might", "must", "not", "never", "don't", "doesn't", "didn't", "won't", "wouldn't", "can't")
-    + ("couldn't", "i'll", "you'll", "we'll", "they'll", "he'll", "she'll", "let's")
+    (
+        "i you we they to will would can could shall should may might must not never don't "
+        "doesn't didn't won't wouldn't can't couldn't i'll you'll we'll they'll he'll she'll "
+        "let's"
+    ).split()
 )
-_BEFORE_PAST = frozenset(
-    ("i", "you", "he", "she", "it", "we", "they", "who", "and", "had", "has", "have", "was")
-    + ("were", "been", "be")
-)
+_BEFORE_PAST = frozenset(("i you he she it we they who and had has have was were been be").split())
 _BEFORE_STATES = frozenset(
-    ("am", "are", "was", "were", "be", "been", "being", "is", "i'm", "you're", "we're", "they're")
-    + ("he's", "she's", "feel", "feels", "felt", "feeling", "seem", "seems", "seemed", "quite")
-    + ("very", "perfectly")
+    (
+        "am are was were be been being is i'm you're we're they're he's she's feel feels felt "
+        "feeling seem seems seemed quite very perfectly"
+    ).split()
 )
 _METAL = frozenset(
-    ("pipe", "pipes", "poisoning", "paint", "paints", "acid", "bullet", "bullets", "shot")
-    + ("weight", "weights", "apron", "glass", "ore", "mine", "mines", "battery", "batteries")
-    + ("solder", "dust", "crystal", "exposure", "contamination", "oxide", "roof")
+    (
+        "pipe pipes poisoning paint paints acid bullet bullets shot weight weights apron glass "
+        "ore mine mines battery batteries solder dust crystal exposure contamination oxide roof"
+    ).split()
 )
 _TINY = frozenset(
-    ("detail", "details", "amount", "amounts", "quantity", "quantities", "particle", "particles")
-    + ("difference", "differences", "trace", "traces", "change", "changes", "fraction", "cracks")
+    (
+        "detail details amount amounts quantity quantities particle particles difference "
+        "differences trace traces change changes fraction cracks"
+    ).split()
 )
 _WOUND_ALONG = frozenset(("up", "down", "around", "along", "through", "its", "it"))
 _WOUND_THINGS = frozenset(("the", "your", "my", "his", "her", "our", "it", "up"))

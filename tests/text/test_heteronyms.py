@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """Words that are said differently by what they mean."""
 
 import pytest

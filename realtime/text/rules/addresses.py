@@ -86,7 +86,8 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     ),
     (
         re.compile(
-            r"(?<![\w./-])(?P<v>[vV]\.? ?)?(?!\d{3}\.\d{3}\.\d{4}\b)(?P<parts>\d{1,6}(?:\.\d{1,6}){2,})(?![\w.]\w)\b"
+            r"(?<![\w./-])(?P<v>[vV]\.? ?)?(?!\d{3}\.\d{3}\.\d{4}\b)"
+            r"(?P<parts>\d{1,6}(?:\.\d{1,6}){2,})(?![\w.]\w)\b"
         ),
         _version,
     ),

@@ -42,7 +42,7 @@ def _unit(match: re.Match[str]) -> str | None:
 
 
 def _low_end(match: re.Match[str]) -> str:
-    """The low end of a range with a unit: "5–10 km"."""
+    """The low end of a range with a unit: "5-10 km"."""
     return f"{_signed(match.group(1))} to "
 
 
@@ -130,7 +130,8 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"(?<=[A-Za-z]) [x×] (?=\d)"), lambda _: " by "),
     (
         re.compile(
-            rf"(?<![\w.,/-])(-?(?:{AMOUNT})) ?[-–—] ?(?=(?:{AMOUNT}) ?(?:°|º|(?:{_UNIT})(?![\w'-])))"
+            rf"(?<![\w.,/-])(-?(?:{AMOUNT})) ?[-–—] ?"
+            rf"(?=(?:{AMOUNT}) ?(?:°|º|(?:{_UNIT})(?![\w'-])))"
         ),
         _low_end,
     ),
