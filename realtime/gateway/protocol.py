@@ -12,7 +12,7 @@ Rules that hold for every order of events:
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
 import msgspec
@@ -39,11 +39,10 @@ from realtime.gateway.commands import (
     Command,
     CountError,
     OpenRequest,
+    Released,
     Send,
-    TextKind,
 )
 from realtime.gateway.context import Context, ContextSettings, error_message
-from realtime.gateway.spoken import SpokenSegment
 from realtime.gateway.voices import VoiceRegistry
 from realtime.messages import (
     EngineReady,
@@ -183,29 +182,11 @@ class SessionProtocol:
 
     # --- the text front end ---
 
-    def text_released(
-        self,
-        number: int,
-        kind: TextKind,
-        segments: Sequence[SpokenSegment],
-        *,
-        arrived_at: float,
-        has_more: bool,
-        at: float,
-    ) -> list[Command]:
-        """The front end has taken a piece, flush or end.
-
-        Args:
-            number: The context.
-            kind: What it took.
-            segments: The segments this completed.
-            arrived_at: When the caller's message arrived.
-            has_more: Whether more of the context's text waits for the front end.
-            at: Now.
-        """
-        context = self._by_number.get(number)
+    def text_released(self, released: Released, at: float) -> list[Command]:
+        """The front end has taken a piece, flush or end."""
+        context = self._by_number.get(released.number)
         if context is not None:
-            context.text_released(kind, segments, arrived_at=arrived_at, has_more=has_more, at=at)
+            context.text_released(released, at)
         return self._take(context)
 
     def text_failed(self, number: int, error: SpeechError, at: float) -> list[Command]:

@@ -32,6 +32,7 @@ from realtime.gateway.commands import (
     EndRequestText,
     FeedText,
     OpenRequest,
+    Released,
     ReportPlayback,
     Send,
     StopText,
@@ -41,7 +42,7 @@ from realtime.gateway.outgoing import OutgoingQueue
 from realtime.gateway.pacing import WriteProgress
 from realtime.gateway.protocol import EngineView, SessionProtocol
 from realtime.gateway.signal import Signal
-from realtime.gateway.text_feed import Released, TextFeed, TextSource
+from realtime.gateway.text_feed import TextFeed, TextSource
 from realtime.gateway.websocket import GatewaySocket
 from realtime.messages import Failed, StartRequest
 from realtime.telemetry.metrics import ServiceMetrics
@@ -225,15 +226,7 @@ class Session:
         self._inbox_signal.set()
 
     def _text_released(self, released: Released) -> None:
-        commands = self.protocol.text_released(
-            released.number,
-            released.kind,
-            released.segments,
-            arrived_at=released.arrived_at,
-            has_more=released.has_more,
-            at=self._clock.now(),
-        )
-        self._execute(commands)
+        self._execute(self.protocol.text_released(released, self._clock.now()))
 
     def _text_failed(self, number: int, error: SpeechError) -> None:
         self._execute(self.protocol.text_failed(number, error, self._clock.now()))

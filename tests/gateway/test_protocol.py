@@ -372,3 +372,29 @@ def test_wait_for_text_counts_for_the_audio_behind_it_however_late_the_socket_ta
     metrics = driver.send_all().last(wire.Done).metrics
     assert (metrics.underruns, metrics.text_underruns) == (0, 1)
     assert metrics.text_resume_s == pytest.approx(0.5)
+
+
+def _spoken(piece: str) -> wire.Done:
+    driver = Driver().hello().say(text(piece), end()).prepare_text()
+    for _ in driver.requests[1].phonemes:
+        driver.speak(1, completes=True)
+    return driver.finish(1).send_all().last(wire.Done)
+
+
+@pytest.mark.parametrize(
+    ("piece", "warning", "unspoken"),
+    [
+        ("One.", None, 0),
+        ("", None, 0),
+        (" \n", None, 0),
+        ("~~", "nothing_speakable", 0),
+        ("One \u0434\u0430.", "partly_unspoken", 2),
+    ],
+)
+def test_done_says_what_was_not_read_aloud(piece, warning, unspoken):
+    done = _spoken(piece)
+    assert (done.reason, done.warning, done.unspoken_letters) == (
+        "end_of_speech",
+        warning,
+        unspoken,
+    )
