@@ -138,9 +138,12 @@ class Context:
             OutOfOrderError: It came after `end`.
             TextTooLongError: It is more than the context may hold.
         """
-        if self.is_stopping or not text:
+        if not text:
             self._idle_since_at = at
+        elif self.is_stopping:
+            self._refuse_text_while_stopping()
         elif self.has_ended:
+            self.has_ended = False  # what follows of this text is ignored as well, up to its end
             raise OutOfOrderError("text after `end`")
         else:
             self._num_chars += len(text)
@@ -149,6 +152,17 @@ class Context:
             if self._num_chars > limit:
                 raise TextTooLongError(f"more than {limit} characters in one context")
             self._feed("text", text, at)
+
+    def _refuse_text_while_stopping(self) -> None:
+        """Text of this utterance is ignored; that of the next one came too early, which is said
+        once: it must not begin in the middle when the name is free.
+        """
+        if not self.has_ended:
+            return
+        self.has_ended = False
+        error = OutOfOrderError("text for a name whose `done` has not come")
+        self._emit(CountError(error.code))
+        self._emit(Send(error_message(error, self.name)))
 
     def flush(self, at: float) -> None:
         """Speak all text so far."""
@@ -163,7 +177,7 @@ class Context:
 
     def cancel(self, at: float) -> None:
         """Stop at once."""
-        self.has_ended = True  # what the caller next sends under this name is a new utterance
+        self.has_ended = True  # text that comes next under this name is a new utterance
         if self.state is ContextState.CANCELLING:
             return
         was = self.state

@@ -1,17 +1,43 @@
 """The listening socket and the HTTP and WebSocket server on it."""
 
+import asyncio
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
+import structlog
 import uvicorn
 from starlette.applications import Starlette
 
+from realtime.clock import Clock
 from realtime.config import GatewayConfig
 from realtime.errors import ConfigError
+from realtime.gateway.http import MAX_REQUEST_HEAD_BYTES, connection_limit, http_protocol
 from realtime.gateway.websocket import GatewaySocket
 
 SEND_BUFFER_BYTES = 256 * 1024
+
+FAULT_PAUSE_S = 10.0
+
+_log = structlog.get_logger()
+
+
+def report_faults_calmly(loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    """Log what the event loop could do nothing about, each kind once in `FAULT_PAUSE_S`.
+
+    Without descriptors asyncio reports every try to accept, thousands a second.
+    """
+    reported: dict[str, float] = {}
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        message = str(context.get("message"))
+        now = clock.now()
+        if now - reported.get(message, now - FAULT_PAUSE_S) >= FAULT_PAUSE_S:
+            reported[message] = now
+            _log.error("event_loop_fault", reason=message, exc_info=context.get("exception"))
+
+    loop.set_exception_handler(report)
 
 
 class _Server(uvicorn.Server):
@@ -58,6 +84,8 @@ def make_server(app: Starlette, config: GatewayConfig) -> uvicorn.Server:
     return _Server(
         uvicorn.Config(
             app,
+            http=http_protocol(connection_limit(config.max_sessions)),
+            h11_max_incomplete_event_size=MAX_REQUEST_HEAD_BYTES,
             ws=GatewaySocket,
             ws_max_size=config.max_message_bytes,
             ws_ping_interval=config.ping_interval_s,

@@ -20,7 +20,6 @@ import msgspec
 from realtime import wire
 from realtime.config import VoicesConfig
 from realtime.errors import (
-    RETRY_AFTER_S,
     BinaryNotAllowedError,
     EngineNotReadyError,
     HelloTimeoutError,
@@ -342,7 +341,8 @@ class SessionProtocol:
         name = message.context
         context = self._by_name.get(name)
         if context is not None:
-            if isinstance(message, wire.Text) and _has_options(message):
+            is_next_utterance = context.is_stopping and context.has_ended
+            if isinstance(message, wire.Text) and _has_options(message) and not is_next_utterance:
                 raise OutOfOrderError(
                     "voice, speed, sampling and priority belong on a context's first piece"
                 )
@@ -367,7 +367,7 @@ class SessionProtocol:
         assert self._hello is not None
         assert self._context_settings is not None
         if self._is_draining:
-            raise ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S)
+            raise ShuttingDownError("the service is stopping")
         if len(self._by_name) >= self._max_contexts:
             num_open = len(self._by_name)
             raise TooManyContextsError(
@@ -459,7 +459,7 @@ def _has_options(piece: wire.Text) -> bool:
 
 def _present(ready: EngineReady | None) -> EngineReady:
     if ready is None:
-        raise EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
+        raise EngineNotReadyError("the engine is starting")
     return ready
 
 

@@ -15,7 +15,6 @@ from uvicorn.protocols.utils import ClientDisconnected
 from realtime import wire
 from realtime.clock import Clock
 from realtime.errors import (
-    RETRY_AFTER_S,
     EngineError,
     EngineNotReadyError,
     SlowReaderError,
@@ -281,11 +280,12 @@ class Session:
         number = command.number
         client = self._services.engine.client
         if client is None:
+            error = EngineNotReadyError("the engine is starting")
             failed = Failed(
                 request_id=0,
-                code=EngineNotReadyError.code,
-                message="the engine is starting",
-                retry_after_s=RETRY_AFTER_S,
+                code=error.code,
+                message=error.message,
+                retry_after_s=error.retry_after_s,
             )
             self._deliver(number, failed)
             return
