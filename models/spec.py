@@ -96,7 +96,8 @@ class ModelSpec(_Struct, frozen=True, kw_only=True):
         audio_base_id: First code of frame position 0; position p starts `p * codebook_size` later.
         codebook_size: Codes per frame position.
         tokens_per_frame: Codes in one frame.
-        num_speakers: Speakers that a prompt may name; 0 where the model has one and names none.
+        num_speakers: Speakers that a prompt may name; 0 where it names none: the codes are relative
+            to the speaker, so the codec alone may tell them apart.
         speeds: Speeds that a prompt may name, ascending; 1.0 is the default pace.
         control_base_id: Id of speaker 0; the other speakers follow, then the speeds.
     """
@@ -150,9 +151,9 @@ class ModelSpec(_Struct, frozen=True, kw_only=True):
         Empty where the model names neither.
 
         Raises:
-            ValueError: There is no such speaker.
+            ValueError: It names speakers, and there is no such one.
         """
-        if not 0 <= speaker < max(1, self.num_speakers):
+        if self.num_speakers and not 0 <= speaker < self.num_speakers:
             raise ValueError(f"the model has {self.num_speakers} speakers, not {speaker + 1}")
         ids = (self.control_base_id + speaker,) if self.num_speakers else ()
         if not self.speeds:

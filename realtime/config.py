@@ -163,15 +163,30 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
 
 
 class VoiceConfig(_Section, frozen=True, kw_only=True):
-    """Which voices there are.
+    """Which voice folder is loaded; it holds the weights of one or more voices.
 
     Attributes:
-        directory: Folder with one sub-folder a voice; empty takes the voices that ship.
-        default: Voice of a session that names none.
+        directory: Folder with one sub-folder a set of voices; empty takes what ships.
+        default: The sub-folder.
     """
 
     directory: str = ""
     default: str = "default"
+
+
+class VoicesConfig(_Section, frozen=True, kw_only=True):
+    """What callers may call the voices of the loaded folder.
+
+    Attributes:
+        default: Voice of a session that names none; empty takes the folder's first.
+        fallback: Voice that answers to every unknown name; `error` refuses such names.
+        aliases: Further names, each with the voice that it stands for; they go before the folder's
+            own aliases.
+    """
+
+    default: str = ""
+    fallback: str = "error"
+    aliases: dict[str, str] = {}
 
 
 class TelemetryConfig(_Section, frozen=True, kw_only=True):
@@ -196,6 +211,7 @@ class ServiceConfig(_Section, frozen=True, kw_only=True):
     text: TextConfig = TextConfig()
     engine: EngineConfig = EngineConfig()
     voice: VoiceConfig = VoiceConfig()
+    voices: VoicesConfig = VoicesConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
 
 
@@ -255,11 +271,17 @@ def to_toml(config: ServiceConfig) -> str:
     lines: list[str] = []
     for section, table in msgspec.to_builtins(config).items():
         lines.append(f"[{section}]")
-        lines += [
-            f"{field} = {msgspec.json.encode(value).decode()}" for field, value in table.items()
-        ]
+        lines += [f"{field} = {_toml_value(value)}" for field, value in table.items()]
         lines.append("")
     return "\n".join(lines)
+
+
+def _toml_value(value: Any) -> str:
+    """JSON is TOML but for tables."""
+    if isinstance(value, dict):
+        pairs = cast(dict[str, Any], value).items()
+        return "{" + ", ".join(f"{_toml_value(key)} = {_toml_value(v)}" for key, v in pairs) + "}"
+    return msgspec.json.encode(value).decode()
 
 
 def child_environment() -> dict[str, str]:

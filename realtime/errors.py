@@ -100,6 +100,12 @@ class UnknownVoiceError(RequestError):
     code = "unknown_voice"
 
 
+class UnsupportedSpeedError(RequestError):
+    """The voice does not speak at this speed."""
+
+    code = "unsupported_speed"
+
+
 class UnknownContextError(RequestError):
     """The message names a context that is not open."""
 

@@ -38,6 +38,8 @@ class StartRequest(_Message, frozen=True, kw_only=True, tag="start"):
 
     Attributes:
         request_id: Chosen by the gateway, never used twice on one link.
+        speaker: Place of the voice in `EngineReady.voices`.
+        speed: Pace relative to the voice's own; 1.0 where it has no speed control.
         key: Whose request it is; the engine lets keys start in turn.
         is_batch: Nobody listens: it takes what listeners leave, and is not paced.
         wants_audio: Whether PCM is decoded and sent.
@@ -45,8 +47,9 @@ class StartRequest(_Message, frozen=True, kw_only=True, tag="start"):
     """
 
     request_id: int
-    voice: str
     sampling: SamplingParams
+    speaker: int = 0
+    speed: float = 1.0
     key: str = ""
     is_batch: bool = False
     wants_audio: bool = True
@@ -106,14 +109,43 @@ class Shutdown(_Message, frozen=True, kw_only=True, tag="shutdown"):
 ToEngine = StartRequest | AppendSegment | EndText | CancelRequest | PlaybackReport | Shutdown
 
 
+class VoiceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A voice that requests may ask for.
+
+    Attributes:
+        id: Its name.
+        aliases: Other names for it.
+        language: BCP 47 tag.
+        licence: Licence of the weights, or of what this speaker was learnt from.
+        description: One line.
+        gender: As it sounds; empty where that is not said.
+        sample: Path of a recording; empty where there is none.
+    """
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    language: str
+    licence: str
+    description: str
+    gender: str = ""
+    sample: str = ""
+
+
 class EngineReady(_Message, frozen=True, kw_only=True, tag="ready"):
-    """Sent once, when the engine is warm."""
+    """Sent once, when the engine is warm.
+
+    Attributes:
+        voices: Whom it can speak as, at least one; the first is the default. A request names one by
+            its place.
+        speed_range: Slowest and fastest pace that requests may ask for; `None` without speed
+            control.
+    """
 
     pid: int
     device: str
     dtype: str
-    voices: tuple[str, ...]
-    default_voice: str
+    voices: tuple[VoiceFacts, ...]
+    speed_range: tuple[float, float] | None = None
     sample_rate_hz: int
     samples_per_frame: int
     tokens_per_frame: int
@@ -220,8 +252,9 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
         codec_s: Smoothed codec time of one frame batch; 0 when idle.
         resident_bytes: Memory of the engine process.
         num_preempted_total: Times that a request lost its KV blocks to another one.
-        num_queried_tokens_total: Tokens looked up in the prefix cache.
-        num_hit_tokens_total: Those of them that were found.
+        num_prefilled_tokens_total: Tokens computed more than one at a time: prompts, and what is
+            computed again.
+        num_hit_tokens_total: Tokens that the prefix cache had instead.
         num_mended_total: Segments drawn anew from before a fault, by fault.
         num_given_up_total: Segments ended because of a fault, by fault.
         phase_s_total: Time in forward passes that only `decode`, only `prefill` or do both
@@ -245,7 +278,7 @@ class CapacityReport(_Message, frozen=True, kw_only=True, tag="capacity"):
     codec_s: float
     resident_bytes: int
     num_preempted_total: int = 0
-    num_queried_tokens_total: int = 0
+    num_prefilled_tokens_total: int = 0
     num_hit_tokens_total: int = 0
     num_mended_total: dict[str, int] = {}
     num_given_up_total: dict[str, int] = {}

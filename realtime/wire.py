@@ -21,6 +21,7 @@ MAX_CONTEXT_NAME_CHARS = 128
 
 ContextName = Annotated[str, Meta(min_length=1, max_length=MAX_CONTEXT_NAME_CHARS)]
 DoneReason = Literal["end_of_speech", "cancelled", "length", "guard", "error"]
+SpeechWarning = Literal["nothing_speakable", "partly_unspoken"]
 OutputKind = Literal["audio", "tokens"]
 Priority = Literal["live", "batch"]
 
@@ -70,6 +71,8 @@ class Hello(_FromClient, frozen=True, kw_only=True, tag="hello"):
     Attributes:
         credential: API key where the service asks for one.
         voice: Voice name; `None` takes the service's default.
+        speed: Pace of every context of this session relative to the voice's own; `ready` says the
+            range.
         sampling: Defaults for every context of this session.
         outputs: What the client wants to receive: audio, tokens or both.
         first_segment_min_chars: Release the first segment at a clause or word boundary once it has
@@ -80,6 +83,7 @@ class Hello(_FromClient, frozen=True, kw_only=True, tag="hello"):
 
     credential: Annotated[str, Meta(max_length=4096)] | None = None
     voice: Annotated[str, Meta(max_length=256)] | None = None
+    speed: float | None = None
     sampling: Sampling = Sampling()
     outputs: Annotated[tuple[OutputKind, ...], Meta(min_length=1, max_length=2)] = ("audio",)
     first_segment_min_chars: Annotated[int, Meta(ge=1, le=1000)] | None = None
@@ -94,6 +98,7 @@ class Text(_FromClient, frozen=True, kw_only=True, tag="text"):
         context: The client's name for the utterance.
         text: Any piece, also a part of a word.
         voice: On the first piece only: overrides the session's voice.
+        speed: On the first piece only: overrides the session's speed.
         sampling: On the first piece only: overrides the session's sampling, field by field.
         priority: On the first piece only. `batch` says that nobody listens while it is spoken: it
             is made as fast as others leave room for, and is the first to wait.
@@ -102,6 +107,7 @@ class Text(_FromClient, frozen=True, kw_only=True, tag="text"):
     context: ContextName
     text: str
     voice: Annotated[str, Meta(max_length=256)] | None = None
+    speed: float | None = None
     sampling: Sampling | None = None
     priority: Priority = "live"
 
@@ -151,12 +157,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ready(_FromServer, frozen=True, kw_only=True, tag="ready"):
-    """Answer to `hello`."""
+    """Answer to `hello`.
+
+    Attributes:
+        voice: Id of the session's voice.
+        voices: All names that a request may use.
+        speed_range: Slowest and fastest `speed`; `None` where the voices have no speed control.
+    """
 
     session: str
     protocol: int
     voice: str
     voices: tuple[str, ...]
+    speed_range: tuple[float, float] | None = None
     sample_rate_hz: int
     encoding: Literal["pcm_s16le"]
     tokens_per_second: float
@@ -169,6 +182,7 @@ class Opened(_FromServer, frozen=True, kw_only=True, tag="opened"):
     context: str
     number: int
     voice: str
+    speed: float = 1.0
     seed: int
 
 
@@ -242,6 +256,9 @@ class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
     Attributes:
         samples: Samples sent to the client.
         char: Character of the client's text (code point offset) that those samples reach.
+        warning: `nothing_speakable`: the text was not blank, and nothing of it is read aloud;
+            `partly_unspoken`: letters of it were left out.
+        unspoken_letters: Letters that were left out because the voice does not know their script.
     """
 
     context: str
@@ -249,6 +266,8 @@ class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
     samples: int
     char: int
     metrics: Metrics
+    warning: SpeechWarning | None = None
+    unspoken_letters: int = 0
 
 
 class Error(_FromServer, frozen=True, kw_only=True, tag="error"):
@@ -270,6 +289,37 @@ class Pong(_FromServer, frozen=True, kw_only=True, tag="pong"):
 
 
 ServerMessage = Ready | Opened | Tokens | Sentence | Cancelled | Done | Error | Pong
+
+
+class Voice(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `GET /v1/voices`.
+
+    Attributes:
+        id: Its name.
+        aliases: Other names for it.
+        language: BCP 47 tag.
+        licence: Licence of what it was learnt from, or of its weights.
+        description: One line.
+        gender: `female` or `male`, as it sounds; empty where that is not said.
+        sample: Path of a recording on this service; `None` where there is none.
+        is_default: Whether it speaks where no voice is named.
+    """
+
+    id: str
+    aliases: tuple[str, ...]
+    language: str
+    licence: str
+    description: str
+    gender: str
+    sample: str | None
+    is_default: bool
+
+
+class VoiceList(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /v1/voices`."""
+
+    voices: tuple[Voice, ...]
+    speed_range: tuple[float, float] | None
 
 
 class AudioFrame(msgspec.Struct, frozen=True):

@@ -78,3 +78,12 @@ def test_configuration_cannot_be_changed():
     with pytest.raises(AttributeError):
         ServiceConfig().engine.threads = 2
     assert msgspec.structs.replace(ServiceConfig().engine, threads=2).threads == 2
+
+
+def test_names_of_voices_survive_the_way_through_toml(tmp_path):
+    names = 'voices.aliases={alloy = "ada", "a \\"b\\" = c" = "bob"}'
+    config = load_config(overrides=[names, "voices.fallback=ada"], environment={})
+    assert config.voices.aliases == {"alloy": "ada", 'a "b" = c': "bob"}
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(config), encoding="utf-8")
+    assert load_config(path, environment={}) == config

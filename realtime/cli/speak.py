@@ -33,6 +33,7 @@ class SpeakRequest:
     url: str
     credential: str | None
     voice: str | None
+    speed: float | None
     sampling: "Sampling"
     serve: bool
     config_file: Path | None
@@ -56,7 +57,15 @@ def speak(  # noqa: PLR0913 - a command's options
         bool, typer.Option("--quiet", "-q", help="No progress, no closing line.")
     ] = False,
     voice: Annotated[
-        str | None, typer.Option(help="Voice name.", rich_help_panel=_VOICE_PANEL)
+        str | None,
+        typer.Option(help="Voice name; GET /v1/voices lists them.", rich_help_panel=_VOICE_PANEL),
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(
+            help="Pace; 1 is the voice's own. Voices with speed control take 0.7 to 1.3.",
+            rich_help_panel=_VOICE_PANEL,
+        ),
     ] = None,
     seed: Annotated[
         int | None,
@@ -155,6 +164,7 @@ def speak(  # noqa: PLR0913 - a command's options
             url=url or service_url(config),
             credential=api_key or next(iter(config.gateway.api_keys), None),
             voice=voice,
+            speed=speed,
             sampling=Sampling(
                 seed=seed,
                 temperature=temperature,

@@ -31,6 +31,7 @@ class Session:
         self,
         *,
         voice: str | None = None,
+        speed: float | None = None,
         sampling: wire.Sampling | None = None,
         priority: wire.Priority = "live",
         name: str | None = None,
@@ -39,6 +40,7 @@ class Session:
 
         Args:
             voice: Overrides the session's voice.
+            speed: Overrides the session's speed; `ready.speed_range` says what the voices can do.
             sampling: Overrides the session's sampling, field by field.
             priority: `batch` where nobody listens meanwhile: as fast as others leave room for.
             name: The context's name on the wire; `None` takes a fresh one.
@@ -50,6 +52,7 @@ class Session:
             context=name or self._fresh_name(),
             text="",
             voice=voice,
+            speed=speed,
             sampling=sampling,
             priority=priority,
         )
@@ -62,6 +65,7 @@ class Session:
         text: str | AsyncIterable[str],
         *,
         voice: str | None = None,
+        speed: float | None = None,
         sampling: wire.Sampling | None = None,
     ) -> AsyncGenerator[AudioChunk, None]:
         """Speak a text, or the pieces of one still being written, and yield audio as it arrives.
@@ -71,7 +75,7 @@ class Session:
         Raises:
             SpeechError: The utterance or the connection has failed.
         """
-        async with self.utterance(voice=voice, sampling=sampling) as utterance:
+        async with self.utterance(voice=voice, speed=speed, sampling=sampling) as utterance:
             utterance.feed(text)
             async for chunk in utterance.audio():
                 yield chunk
@@ -97,6 +101,7 @@ async def connect(  # noqa: PLR0913 - a caller's options, all by name
     *,
     credential: str | None = None,
     voice: str | None = None,
+    speed: float | None = None,
     sampling: wire.Sampling | None = None,
     outputs: tuple[wire.OutputKind, ...] = ("audio",),
     first_segment_min_chars: int | None = None,
@@ -110,6 +115,7 @@ async def connect(  # noqa: PLR0913 - a caller's options, all by name
         url: The service: `ws://host:port`, `wss://...`, `http(s)://...` or `host:port`.
         credential: API key, where the service asks for one.
         voice: Voice of utterances that name none; `None` takes the service's default.
+        speed: Pace of utterances that give none; 1.0 is the voice's own.
         sampling: Sampling of utterances that give none.
         outputs: What to receive: audio, tokens or both.
         first_segment_min_chars: Speech may begin at the first clause or word boundary past this
@@ -126,6 +132,7 @@ async def connect(  # noqa: PLR0913 - a caller's options, all by name
     hello = wire.Hello(
         credential=credential,
         voice=voice,
+        speed=speed,
         sampling=sampling or wire.Sampling(),
         outputs=outputs,
         first_segment_min_chars=first_segment_min_chars,

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from realtime.engine.capacity import Capacity
+from realtime.engine.capacity import Capacity, most_context
 from realtime.engine.sequence import Sequence
 from realtime.engine.waiting import WaitingQueue
 from realtime.errors import CapacityError
 
 _LATE_PAUSE_S = 0.5  # no new listener so soon after an old one ran dry
 _LEAST_CONTEXT = 300  # tokens a stream is reckoned to hold: about three seconds of speech
+_FORECAST_S = 0.05  # what will be held changes slowly, and looking ahead costs a sort
 _WAIT_FACTOR = 3.0  # a promise of a place that is broken by this factor ends the wait
 
 _REASONS = {
@@ -67,6 +68,8 @@ class Admission:
         self._waiting: dict[int, Sequence] = {}  # in order of arrival
         self._late_until = -math.inf
         self.num_refused = dict.fromkeys(_REASONS, 0)
+        self._forecast = 0
+        self._forecast_until = -math.inf
 
     @property
     def num_waiting(self) -> int:
@@ -75,9 +78,10 @@ class Admission:
 
     @property
     def most_streams(self) -> int:
-        """Listeners that may run at once, as things are now."""
-        held = sum(sequence.num_computed for sequence in self._running.values())
-        context_each = max(_LEAST_CONTEXT, held // max(1, len(self._running)))
+        """Listeners that may run at once, as things are now and will be: streams that have just
+        started hold little, and more with each second.
+        """
+        context_each = max(_LEAST_CONTEXT, self._capacity.usual_context, self._forecast)
         return min(self._capacity.most_streams(context_each), self._limits.max_streams)
 
     def is_waiting(self, request_id: int) -> bool:
@@ -163,7 +167,8 @@ class Admission:
             if request_id is None or not may_start(self._waiting[request_id]):
                 return started
             queue.take_first()
-            del self._waiting[request_id]
+            if not self._waiting.pop(request_id).is_batch:
+                self._capacity.note_start()
         return max(places, 0)
 
     def _queue_of(self, sequence: Sequence) -> WaitingQueue:
@@ -173,9 +178,19 @@ class Admission:
         """Listeners who may start now."""
         if now < self._late_until:
             return 0
+        self._look_ahead(now)
         num_batch = sum(sequence.is_batch for sequence in self._running.values())
         num_listeners = len(self._running) - num_batch
         return min(self.most_streams - num_listeners, self._limits.max_streams - len(self._running))
+
+    def _look_ahead(self, now: float) -> None:
+        """Reckon what each running stream will hold when they hold most."""
+        if now < self._forecast_until:
+            return
+        streams = ((s.num_computed, s.remaining_s()) for s in self._running.values())
+        most = most_context(streams, self._capacity.tokens_per_second)
+        self._forecast = most // max(1, len(self._running))
+        self._forecast_until = now + _FORECAST_S
 
     def _remaining(self) -> Collection[float]:
         """How long each listener will still hold its place: speech comes at the rate it is

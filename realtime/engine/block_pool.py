@@ -5,7 +5,7 @@ what they hold. Knows block numbers and token ids; no sequences, no tensors.
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-_Key = tuple[int | None, tuple[int, ...]]  # parent block, tokens
+_Key = tuple[int | None, tuple[int, ...]]  # the content before, the tokens
 
 
 class BlockPool:
@@ -17,11 +17,10 @@ class BlockPool:
     first, then blocks that were never used, as on the CPU the first use is what costs memory, and
     at last the remaining findable ones.
 
-    A block is published under its tokens and its parent, the published block of the tokens before
-    it. The pair is the dictionary's key and compared in full, so blocks of equal hash and other
-    content never meet. It identifies everything up to the block's last token for as long as the
-    parent stays published, and that is as long as the child does: whoever holds a child holds its
-    parent, and `release` takes a chain, whose end is unheld first and so reused first.
+    Content is numbered as it is published: by the number of the content before it and its tokens.
+    That pair is the dictionary's key and compared in full, so blocks of equal hash and other
+    content never meet, and it stands for everything up to the block's last token. Numbers are not
+    used again: what follows a content that was given up is never found behind another.
 
     Args:
         num_blocks: How many blocks the KV cache has.
@@ -38,8 +37,10 @@ class BlockPool:
         self._num_used = 0  # the blocks from this one on were never handed out
         self._free: list[int] = []  # last released is first reused: still in the CPU's caches
         self._keys: list[_Key | None] = [None] * num_blocks
+        self._contents = [-1] * num_blocks  # numbers; of published blocks
+        self._num_contents = 0
         self._published: dict[_Key, int] = {}
-        self._unheld: OrderedDict[int, None] = OrderedDict()  # published, longest unheld first
+        self._unheld: OrderedDict[int, None] = OrderedDict()  # published, in order of reuse
         self.num_reused_total = 0
 
     @property
@@ -78,7 +79,7 @@ class BlockPool:
 
         It may be without a holder and thus go with the next `allocate`: retain it first.
         """
-        return self._published.get((parent, tokens))
+        return self._published.get(self._key(parent, tokens))
 
     def publish(self, block: int, parent: int | None, tokens: tuple[int, ...]) -> int:
         """Make a full, computed block findable; from now on nobody writes into it.
@@ -94,7 +95,7 @@ class BlockPool:
         """
         assert self.is_writable(block), f"block {block} is shared or published"
         assert parent is None or (self._num_holders[parent] and self._keys[parent] is not None)
-        key = (parent, tokens)
+        key = self._key(parent, tokens)
         known = self._published.get(key)
         if known is not None:
             self.retain([known])
@@ -102,6 +103,8 @@ class BlockPool:
             return known
         self._published[key] = block
         self._keys[block] = key
+        self._contents[block] = self._num_contents
+        self._num_contents += 1
         return block
 
     def retain(self, blocks: Iterable[int]) -> None:
@@ -112,21 +115,36 @@ class BlockPool:
                 del self._unheld[block]
             self._num_holders[block] += 1
 
-    def release(self, chain: Sequence[int]) -> None:
+    def release(self, chain: Sequence[int], num_wanted: int | None = None) -> None:
         """Remove a holder from each block; those without one become free, or stay findable.
+
+        The end of a chain is given up before its beginning, as it is of no use without it.
 
         Args:
             chain: Blocks in the order of their positions, to the end of what the holder has.
+            num_wanted: How many of the first ones are likely to be looked for; the others are given
+                up before all that are. `None`: all.
         """
-        for block in reversed(chain):
-            assert self._num_holders[block] > 0, f"block {block} is free"
-            self._num_holders[block] -= 1
-            if self._num_holders[block]:
-                continue
-            if self._keys[block] is None:
-                self._free.append(block)
-            else:
-                self._unheld[block] = None
+        for block in reversed(chain if num_wanted is None else chain[:num_wanted]):
+            self._let_go(block)
+        for block in chain[len(chain) if num_wanted is None else num_wanted :]:
+            if self._let_go(block):
+                self._unheld.move_to_end(block, last=False)
+
+    def _let_go(self, block: int) -> bool:
+        """Remove a holder; whether the block is now unheld and findable."""
+        assert self._num_holders[block] > 0, f"block {block} is free"
+        self._num_holders[block] -= 1
+        if self._num_holders[block]:
+            return False
+        if self._keys[block] is None:
+            self._free.append(block)
+            return False
+        self._unheld[block] = None
+        return True
+
+    def _key(self, parent: int | None, tokens: tuple[int, ...]) -> _Key:
+        return None if parent is None else self._contents[parent], tokens
 
     def _take(self) -> int:
         if self._free:
@@ -144,7 +162,7 @@ class BlockPool:
 
     def check_invariants(self, holders: Iterable[Iterable[int]]) -> None:
         """Assert that the counts equal what `holders` (one block table each) hold, that the rest is
-        free or findable, once, and that chains are whole.
+        free or findable, once, and that what is held is held from position 0 on.
         """
         counted = [0] * self.num_blocks
         for table in holders:
@@ -158,11 +176,7 @@ class BlockPool:
         keys = {block: key for block, key in enumerate(self._keys) if key is not None}
         assert self._published == {key: block for block, key in keys.items()}
         assert self._unheld.keys() <= keys.keys(), "an unheld block cannot be found"
-        for block, (parent, _) in keys.items():
-            if parent is not None:
-                assert parent in keys, "a published block's parent is not"
-                assert counted[parent] >= counted[block], "a child is held without its parent"
-        age = {block: position for position, block in enumerate(self._unheld)}
-        for block in age:
-            parent = keys[block][0]
-            assert parent not in age or age[parent] > age[block], "a parent would go first"
+        contents = {self._contents[block]: block for block in keys}
+        for block, (before, _) in keys.items():
+            if counted[block] and before is not None:
+                assert counted[contents[before]] >= counted[block], "a child is held alone"

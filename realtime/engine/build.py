@@ -28,7 +28,13 @@ from realtime.engine.memory import free_bytes
 from realtime.engine.runner import ModelRunner
 from realtime.engine.scheduler import Scheduler, SchedulerLimits
 from realtime.engine.step_time import StepTime
-from realtime.engine.voice import SpokenVoice, speech_layout, voice_folder
+from realtime.engine.voice import (
+    SpokenVoice,
+    speech_layout,
+    speed_range,
+    voice_facts,
+    voice_folder,
+)
 from realtime.messages import EngineReady
 
 _log = structlog.get_logger()
@@ -58,7 +64,8 @@ class EngineBuilder:
         self._clock = clock
         self.device = self._device()
         self.dtype = self._dtype()
-        self.voice = load_voice(voice_folder(config.voice), device=self.device, dtype=self.dtype)
+        self._folder = voice_folder(config.voice)
+        self.voice = load_voice(self._folder, device=self.device, dtype=self.dtype)
         sizing = self._size_cache()
         self._num_blocks = sizing.num_blocks
         self.limits = SchedulerLimits(
@@ -188,8 +195,8 @@ class EngineBuilder:
             pid=os.getpid(),
             device=self.device,
             dtype=str(self.dtype).removeprefix("torch."),
-            voices=(spec.name, *spec.aliases),
-            default_voice=spec.name,
+            voices=voice_facts(spec, self._folder),
+            speed_range=speed_range(spec),
             sample_rate_hz=spec.codec.sample_rate,
             samples_per_frame=spec.codec.samples_per_frame,
             tokens_per_frame=spec.codec.tokens_per_frame,

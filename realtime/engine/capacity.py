@@ -3,16 +3,18 @@
 Pure arithmetic over measured times.
 """
 
-from collections import deque
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from realtime.engine.step_time import StepCosts, StepTime
 
-_MAX_PROMISES = 4096
 _MANY = 1 << 16  # more streams than any machine is asked for
-_SMOOTHING = 0.2  # weight of the newest stream in the mean length
+_SMOOTHING = 0.02  # weight of the newest stream in the mean length
+_LONGEST_PROMISE_S = 120.0
+_MOST_STRETCH = 8.0  # returning callers get at least this share of the places: an eighth
+_REFUSED_STEP, _STARTED_STEP = 1.03, 1.003  # at rest with one refusal for ten starts
 
 
 class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +38,8 @@ class Capacity:
     A step of all streams must fit into the time that one token plays, and a codec call of all of
     them into the time that a frame plays, less the headroom. Someone who cannot be admitted soon is
     told when to come back: each refusal names a later turn, so that those who obey do not all
-    return for the same place.
+    return for the same place. New callers take places too, and nobody knows how many will come: the
+    turns are stretched while refusals are frequent, and drawn together again while they are not.
 
     Args:
         limits: See there.
@@ -61,8 +64,9 @@ class Capacity:
         self.step_time = step_time
         self.codec_time = codec_time
         self._is_codec_apart = is_codec_apart
-        self._promises: deque[float] = deque()
-        self._stream_s = 5.0
+        self._promised_until = -math.inf
+        self._stretch = 1.0
+        self._stream_s = 8.0
 
     def load_ratio(self, num_streams: int, context_each: int) -> float:
         """Share of real time that this many listeners need; above 1 they would stutter.
@@ -94,9 +98,23 @@ class Capacity:
                 too_many = middle
         return fewest
 
+    def note_start(self) -> None:
+        """A listener got its place."""
+        self._stretch = max(1.0, self._stretch / _STARTED_STEP)
+
     def note_stream(self, seconds: float) -> None:
         """A stream held its place for this long."""
         self._stream_s += _SMOOTHING * (seconds - self._stream_s)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """What a listener plays."""
+        return self._limits.tokens_per_second
+
+    @property
+    def usual_context(self) -> int:
+        """Cached tokens of a stream at a random instant, were all of the mean length."""
+        return int(self._stream_s * self._limits.tokens_per_second / 2)
 
     def wait_s(self, num_waiting: int, remaining_s: Collection[float]) -> float:
         """How long one who comes behind `num_waiting` others waits for a place.
@@ -111,15 +129,36 @@ class Capacity:
         return sorted(remaining_s)[rank] + turns * self._stream_s
 
     def promise(self, num_waiting: int, remaining_s: Collection[float], now: float) -> float:
-        """Seconds after which a refused caller should come back; counts it as ahead of the next
-        one refused.
+        """Seconds after which a refused caller should come back; the next one refused is told a
+        later time.
         """
-        while self._promises and self._promises[0] <= now:
-            self._promises.popleft()
-        wait_s = max(0.1, self.wait_s(num_waiting + len(self._promises), remaining_s))
-        if len(self._promises) < _MAX_PROMISES:
-            self._promises.append(now + wait_s)
+        self._stretch = min(_MOST_STRETCH, self._stretch * _REFUSED_STEP)
+        apart_s = self._stretch * self._stream_s / max(1, len(remaining_s))
+        at = max(now + self.wait_s(num_waiting, remaining_s), self._promised_until + apart_s)
+        wait_s = min(max(0.1, at - now), _LONGEST_PROMISE_S)
+        self._promised_until = now + wait_s
         return round(wait_s, 2)
+
+
+def most_context(streams: Iterable[tuple[int, float]], tokens_per_second: float) -> int:
+    """The most that running streams will look back at together at any later instant, while none
+    other starts: each grows until it ends.
+
+    Args:
+        streams: Of each, the cached tokens and the seconds of speech still to come.
+        tokens_per_second: By which each of them grows.
+
+    Returns:
+        Tokens of all streams together.
+    """
+    ordered = sorted(streams, key=lambda stream: stream[1])
+    left = sum(tokens for tokens, _ in ordered)
+    most = left
+    for ended, (tokens, remaining_s) in enumerate(ordered):
+        grown = (len(ordered) - ended) * int(remaining_s * tokens_per_second)
+        most = max(most, left + grown)
+        left -= tokens
+    return most
 
 
 def unlimited(tokens_per_second: float, tokens_per_frame: int) -> Capacity:

@@ -5,7 +5,6 @@ Knows slots and their codec state. Order within a request is kept; a slot's stat
 request that it names.
 """
 
-import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -16,14 +15,13 @@ from torch import Tensor
 
 from models.codec.decoder import CodecDecoder
 from realtime.clock import Clock
+from realtime.engine.codec_queue import CodecQueue
 from realtime.engine.plan import NewFrame, Output
 from realtime.engine.step_time import StepSample, StepTime
 from realtime.messages import Failed, Finished, FromEngine, OutputChunk, SegmentSpoken
 
 _SMOOTHING = 0.1  # weight of the newest call in `decode_s`
 _FULL_SCALE = 32767.0
-_MARGIN_S = 0.3  # decode a frame this long before it is needed: codec, link and socket take time
-_FULL_BATCH = 16  # frames beyond which company makes a frame no cheaper
 _Mark = SegmentSpoken | Finished | Failed
 
 
@@ -125,8 +123,10 @@ class CodecStage:
         for frame in claimed:
             assert frame.frame == 0, f"request {frame.request_id} lost its codec state"
             self._owners[frame.slot] = frame.request_id
-        rows = torch.tensor([frame.slot for frame in claimed], device=self._state.hops.device)
-        self._state.scatter(rows, self._decoder.new_state(len(claimed)))
+        device = self._state.hops.device
+        rows = torch.tensor([frame.slot for frame in claimed], device=device)
+        speakers = torch.tensor([frame.speaker for frame in claimed], device=device)
+        self._state.scatter(rows, self._decoder.new_state(len(claimed), speakers))
 
     def _chunk(self, frames: list[NewFrame], pcm: dict[tuple[int, int], bytes]) -> OutputChunk:
         first = frames[0]
@@ -154,10 +154,8 @@ class CodecStage:
 
 
 class CodecThread:
-    """Runs a `CodecStage` on its own thread behind a bounded queue.
-
-    A call reads the decoder's weights once, however many frames it decodes. So frames that no
-    listener needs yet wait for company; a frame that is needed soon, or a mark, takes all along.
+    """Runs a `CodecStage` on its own thread behind a bounded queue; `CodecQueue` says when frames
+    have waited long enough for company.
 
     Args:
         stage: Used by this thread only.
@@ -209,21 +207,17 @@ class CodecThread:
 
     def _take(self) -> list[Output]:
         """Everything that is queued once something of it is due; empty at the end."""
-        outputs: list[Output] = []
-        due_at = math.inf
+        waiting = CodecQueue()
         while not self._is_closing:
             try:
-                more = self._next(None if not outputs else due_at - self._clock.now())
+                more = self._next(waiting.due_at - self._clock.now() if len(waiting) else None)
             except queue.Empty:
                 break
             if more is None:
                 self._is_closing = True
             else:
-                outputs += more
-                due_at = min(due_at, *map(_due_at, more))
-                if len(outputs) >= _FULL_BATCH:
-                    due_at = -math.inf
-        return outputs
+                waiting.add(more)
+        return waiting.take()
 
     def _next(self, patience_s: float | None) -> list[Output] | None:
         """The next submission, `None` at the end; `None` patience waits for it."""
@@ -268,10 +262,3 @@ def _group(outputs: Sequence[Output]) -> list[list[NewFrame] | _Mark]:
                 groups.append(run)
             run.append(output)
     return groups
-
-
-def _due_at(output: Output) -> float:
-    """When it has to be decoded or sent."""
-    if isinstance(output, NewFrame) and output.wants_audio:
-        return output.needed_at - _MARGIN_S
-    return -math.inf

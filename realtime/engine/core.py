@@ -71,11 +71,11 @@ class Prompter(Protocol):
     """What the core needs to know of the voice."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names that requests may use for it."""
+    def num_speakers(self) -> int:
+        """Speakers that requests may ask for."""
         ...
 
-    def prompt(self, phonemes: str) -> tuple[int, ...]:
+    def prompt(self, phonemes: str, speaker: int, speed: float) -> tuple[int, ...]:
         """Token ids of a segment's prompt.
 
         Raises:
@@ -198,13 +198,8 @@ class EngineCore:
         match message:
             case StartRequest():
                 self._start(message)
-            case AppendSegment(request_id=request_id, index=index, phonemes=phonemes):
-                try:
-                    prompt = self._voice.prompt(phonemes)
-                except SpeechError as error:
-                    self.scheduler.fail(request_id, error)
-                else:
-                    self.scheduler.append(request_id, index, prompt, len(phonemes))
+            case AppendSegment():
+                self._append(message)
             case EndText(request_id=request_id):
                 self.scheduler.end_text(request_id)
             case CancelRequest(request_id=request_id, sent_at=sent_at):
@@ -218,11 +213,25 @@ class EngineCore:
             case _:
                 assert_never(message)
 
+    def _append(self, message: AppendSegment) -> None:
+        request_id, phonemes = message.request_id, message.phonemes
+        options = self.scheduler.options_of(request_id)
+        if options is None:
+            return
+        try:
+            prompt = self._voice.prompt(phonemes, options.speaker, options.speed)
+        except SpeechError as error:
+            self.scheduler.fail(request_id, error)
+        else:
+            self.scheduler.append(request_id, message.index, prompt, len(phonemes))
+
     def _start(self, message: StartRequest) -> None:
         self.scheduler.start(
             message.request_id,
             RequestOptions(
                 sampling=self._voice.settings(message.sampling),
+                speaker=message.speaker,
+                speed=message.speed,
                 key=message.key,
                 is_batch=message.is_batch,
                 wants_audio=message.wants_audio,
@@ -231,9 +240,9 @@ class EngineCore:
         )
         if self._is_draining:
             self.scheduler.fail(message.request_id, ShuttingDownError("the engine is draining"))
-        elif message.voice not in self._voice.names:
+        elif not 0 <= message.speaker < self._voice.num_speakers:
             error = UnknownVoiceError(
-                f"no voice `{message.voice}`; there is {', '.join(self._voice.names)}"
+                f"no speaker {message.speaker}; there are {self._voice.num_speakers}"
             )
             self.scheduler.fail(message.request_id, error)
 
@@ -257,7 +266,7 @@ class EngineCore:
             num_late_total=scheduler.num_late_total,
             num_refused_total=dict(scheduler.num_refused),
             num_preempted_total=scheduler.num_preempted_total,
-            num_queried_tokens_total=scheduler.num_prefix_tokens_total,
+            num_prefilled_tokens_total=scheduler.num_prefilled_total,
             num_hit_tokens_total=scheduler.num_prefix_hits_total,
             num_mended_total={str(fault): n for fault, n in scheduler.num_mended.items()},
             num_given_up_total={str(fault): n for fault, n in scheduler.num_given_up.items()},

@@ -25,8 +25,8 @@ class SpeechLayout(msgspec.Struct, frozen=True, kw_only=True):
             from `audio_base_id + p * codebook_size` on.
         end_of_speech_id: Ends a segment; legal only at position-in-frame 0.
         max_positions: Longest sequence the language model was trained on, in tokens.
-        min_s_per_phoneme: Shortest plausible speech of a segment, per phoneme.
-        max_s_per_phoneme: Longest plausible speech of a segment, per phoneme.
+        min_s_per_phoneme: Shortest plausible speech of a segment, per phoneme, at speed 1.0.
+        max_s_per_phoneme: Longest plausible speech of a segment, per phoneme, at speed 1.0.
         extra_s: Added to the longest plausible speech of a segment (short words are slower).
         quiet_codes: First codes of a frame that the voice speaks in pauses only; empty where that
             is not known.
@@ -73,6 +73,8 @@ class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sampling: How it draws its tokens.
+        speaker: Who speaks, by the place among the voice's speakers.
+        speed: Pace relative to the voice's own.
         key: Whose it is: one key's burst does not delay the others' starts.
         is_batch: Nobody listens: it is neither paced nor counted by admission, takes what others
             leave and is preempted first.
@@ -81,6 +83,8 @@ class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     sampling: SamplingSettings
+    speaker: int = 0
+    speed: float = 1.0
     key: str = ""
     is_batch: bool = False
     wants_audio: bool = True
@@ -158,6 +162,7 @@ class NewFrame(msgspec.Struct, frozen=True, gc=False):
         needed_at: When a listener who plays without a pause since the first frame needs it.
         text_at: When the text arrived that the stream had to wait for before it; `None` where it
             had not.
+        speaker: Who speaks.
     """
 
     request_id: int
@@ -168,6 +173,7 @@ class NewFrame(msgspec.Struct, frozen=True, gc=False):
     wants_audio: bool
     wants_tokens: bool
     text_at: float | None = None
+    speaker: int = 0
 
 
 Output = NewFrame | SegmentSpoken | Finished | Failed

@@ -4,6 +4,7 @@ Moves blocks between the pool and the sequences' tables; knows nothing of slots,
 messages.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from realtime.engine.block_pool import BlockPool
@@ -15,8 +16,7 @@ Claim = Callable[[Sequence], tuple[int, ...]]
 def claim(sequence: Sequence) -> tuple[int, ...]:
     """How strongly a sequence holds its blocks: the smaller, the sooner it loses them.
 
-    Those that nobody listens to before the others, idle ones before active ones, the youngest
-    first.
+    Those without a listener first, then idle ones before active ones, the youngest first.
     """
     return not sequence.is_batch, not sequence.is_idle, -sequence.arrival
 
@@ -41,8 +41,8 @@ class Residency:
 
     Attributes:
         num_evicted_total: Times that a sequence lost its blocks to another.
-        num_queried_total: Tokens of sequences that came without blocks.
-        num_hit_total: Those of them that were found.
+        num_prefilled_total: Tokens computed more than one at a time.
+        num_found_total: Tokens that were found instead.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Residency:
         self._has_prefix_cache = has_prefix_cache
         self._claim = claim
         self.num_evicted_total = 0
-        self.num_queried_total = 0
-        self.num_hit_total = 0
+        self.num_prefilled_total = 0
+        self.num_found_total = 0
 
     @property
     def num_free(self) -> int:
@@ -82,22 +82,22 @@ class Residency:
         return -(-num_tokens // self._block_size)
 
     def num_reclaimable(self, sequences: Iterable[Sequence]) -> int:
-        """Blocks that would be free if these sequences lost theirs; no more than that.
-
-        Blocks that several of them share are not counted.
-        """
+        """Blocks that one of these sequences holds and nobody else: free if it lost them."""
         return sum(len(s.block_ids) - self._num_shared(s.block_ids) for s in sequences)
 
-    def attach(self, sequence: Sequence) -> None:
+    def attach(self, sequence: Sequence, running: Iterable[Sequence]) -> None:
         """Give a sequence what the cache has of the tokens that it is about to compute.
 
         Lowers `num_uncomputed`, so it comes before a step's tokens are shared out. Where others
-        have computed further along the same tokens since, it goes on with their blocks.
+        have computed further along the same tokens since, it goes on with their blocks. An evicted
+        sequence that cannot come back yet gets nothing: it would keep blocks from those that run.
+
+        Args:
+            sequence: One that takes part in the next step.
+            running: Who may be evicted for it.
         """
         if not self._has_prefix_cache or sequence.num_uncomputed <= 1:
             return
-        if not sequence.block_ids and sequence.num_found is None:
-            sequence.num_found = 0
         num_kept = sequence.num_published
         parent = sequence.block_ids[num_kept - 1] if num_kept else None
         found: list[int] = []
@@ -106,17 +106,21 @@ class Residency:
             if parent is None:
                 break
             found.append(parent)
-        if found:
+        if found and (not sequence.is_evicted or self._can_return(sequence, found, running)):
             self._replace(sequence, num_kept, found)
+
+    def _can_return(
+        self, sequence: Sequence, found: list[int], running: Iterable[Sequence]
+    ) -> bool:
+        """Whether an evicted sequence would have room for all its tokens, some being found."""
+        num_free = self._pool.num_free - sum(not self._pool.num_holders(block) for block in found)
+        missing = self.blocks_for(len(sequence.token_ids)) - len(found) - num_free
+        return missing <= 0 or self._would_free(self._weaker(sequence, running), missing)
 
     def _replace(self, sequence: Sequence, num_kept: int, found: list[int]) -> None:
         """Continue a table behind its first `num_kept` blocks with published ones."""
         num_computed = (num_kept + len(found)) * self._block_size
-        num_spared = num_computed - sequence.num_computed
-        if sequence.num_found is None:
-            self.num_hit_total += num_spared
-        else:
-            sequence.num_found += num_spared
+        sequence.num_found += num_computed - sequence.num_computed
         self._pool.retain(found)
         self._pool.release(sequence.cut_cache(num_kept, num_kept * self._block_size))
         sequence.attach_blocks(found, num_computed)
@@ -132,36 +136,40 @@ class Residency:
             running: Who may be evicted for it.
 
         Returns:
-            Whether it has them, and who was evicted: if it has not, at worst itself.
+            Whether it has them, and who was evicted: if it has not, nobody or itself.
         """
         length = len(sequence.token_ids) if sequence.is_evicted else sequence.num_computed + count
         missing = self.blocks_for(length) - len(sequence.block_ids)
         evicted: list[Sequence] = []
-        while missing > self._pool.num_free:
-            victim = self._victim(sequence, running)
-            if victim is None:
+        if missing > self._pool.num_free:
+            weaker = self._weaker(sequence, running)
+            if not self._would_free(weaker, missing - self._pool.num_free):
                 if sequence.block_ids:
                     self._evict(sequence)
                     evicted.append(sequence)
                 return False, evicted
-            self._evict(victim)
-            evicted.append(victim)
+            while missing > self._pool.num_free:
+                evicted.append(weaker.pop())
+                self._evict(evicted[-1])
         if missing > 0:
             sequence.add_blocks(self._pool.allocate(missing))
         sequence.is_evicted = False
         first = sequence.block_ids[sequence.num_computed // self._block_size]
         assert self._pool.is_writable(first), "would write into a shared or published block"
-        if sequence.num_found is not None:
-            self.num_queried_total += len(sequence.token_ids)
-            self.num_hit_total += sequence.num_found
-            sequence.num_found = None
+        self.num_found_total += sequence.num_found
+        sequence.num_found = 0
         return True, evicted
 
-    def publish(self, sequence: Sequence) -> None:
-        """Make the blocks that a step has filled findable; call it whenever `num_computed` grew."""
+    def commit(self, sequence: Sequence, num_computed: int) -> None:
+        """Take over that a step has computed the first `num_computed` tokens; publish the blocks
+        that it filled.
+        """
+        if num_computed > sequence.num_computed + 1:
+            self.num_prefilled_total += num_computed - sequence.num_computed
+        sequence.num_computed = num_computed
         if not self._has_prefix_cache:
             return
-        for index in range(sequence.num_published, sequence.num_computed // self._block_size):
+        for index in range(sequence.num_published, num_computed // self._block_size):
             parent = sequence.block_ids[index - 1] if index else None
             block = self._pool.publish(
                 sequence.block_ids[index], parent, self._tokens(sequence, index)
@@ -183,9 +191,14 @@ class Residency:
             num_computed = min(sequence.num_computed, last)
         self._pool.release(sequence.cut_cache(num_blocks, num_computed))
 
-    def release(self, chain: list[int]) -> None:
-        """Take back a sequence's whole block table."""
-        self._pool.release(chain)
+    def release(self, sequence: Sequence) -> None:
+        """Take back all blocks of a sequence that ends or restarts.
+
+        Its prompt may be spoken again; the speech behind it is found only with the same seed, and
+        gives way before what preempted sequences come back for.
+        """
+        num_wanted = sequence.num_prompt_tokens // self._block_size
+        self._pool.release(sequence.forget_cache(), num_wanted)
 
     def check_invariants(self, running: Iterable[Sequence]) -> None:
         """Assert that pool and tables agree, and that published blocks hold their sequence's
@@ -218,11 +231,25 @@ class Residency:
                 high = middle
         return low
 
-    def _victim(self, needy: Sequence, running: Iterable[Sequence]) -> Sequence | None:
-        """Whose blocks `needy` may take: the smallest claim below its own."""
+    def _weaker(self, needy: Sequence, running: Iterable[Sequence]) -> list[Sequence]:
+        """Whose blocks `needy` may take, the smallest claim last."""
         own = self._claim(needy)
         weaker = [s for s in running if s is not needy and s.block_ids and self._claim(s) < own]
-        return min(weaker, key=self._claim, default=None)
+        return sorted(weaker, key=self._claim, reverse=True)
+
+    def _would_free(self, sequences: list[Sequence], count: int) -> bool:
+        """Whether `count` more blocks were free if all these sequences lost theirs.
+
+        Evicting some and yet not having enough would cost them their work for nothing.
+        """
+        num_free = self.num_reclaimable(sequences)
+        if num_free >= count:
+            return True
+        shared = Counter(
+            block for s in sequences for block in s.block_ids[: self._num_shared(s.block_ids)]
+        )
+        num_free += sum(self._pool.num_holders(block) == n for block, n in shared.items())
+        return num_free >= count
 
     def _evict(self, sequence: Sequence) -> None:
         self._pool.release(sequence.forget_cache())

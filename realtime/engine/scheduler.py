@@ -182,14 +182,14 @@ class Scheduler:
         return self._residency.num_evicted_total
 
     @property
-    def num_prefix_tokens_total(self) -> int:
-        """Tokens of sequences that came without blocks: new, restarted or preempted."""
-        return self._residency.num_queried_total
+    def num_prefilled_total(self) -> int:
+        """Tokens computed more than one at a time."""
+        return self._residency.num_prefilled_total
 
     @property
     def num_prefix_hits_total(self) -> int:
-        """Those of them that the prefix cache had."""
-        return self._residency.num_hit_total
+        """Tokens that the prefix cache had, so that they were not prefilled."""
+        return self._residency.num_found_total
 
     def start(self, request_id: int, options: RequestOptions) -> None:
         """Open a request; it takes part from its first segment on."""
@@ -198,6 +198,11 @@ class Scheduler:
         self._sequences[request_id] = Sequence(
             request_id, arrival=self._num_arrivals, options=options, layout=self._layout
         )
+
+    def options_of(self, request_id: int) -> RequestOptions | None:
+        """What was decided when a request opened; `None` where it is already over."""
+        sequence = self._sequences.get(request_id)
+        return None if sequence is None else sequence.options
 
     def append(
         self, request_id: int, index: int, prompt: tuple[int, ...], num_phonemes: int
@@ -214,7 +219,7 @@ class Scheduler:
         if sequence is None:
             return
         now = self._clock.now()
-        segment = PendingSegment(index, prompt, num_phonemes)
+        segment = PendingSegment(index, prompt, num_phonemes, sequence.options.speed)
         if len(prompt) + 1 + self._layout.tokens_per_frame > self._layout.max_positions:
             self.fail(request_id, _too_long(segment, self._layout))
             return
@@ -337,8 +342,7 @@ class Scheduler:
             sequence = self._running.get(piece.request_id)
             if sequence is None:
                 continue  # cancelled while the step ran
-            sequence.num_computed = piece.end_position
-            self._residency.publish(sequence)
+            self._residency.commit(sequence, piece.end_position)
             if token_id is not None:
                 self._accept(sequence, token_id, now)
 
@@ -385,7 +389,7 @@ class Scheduler:
                 sequence.unpark(now)
 
     def _is_ahead(self, sequence: Sequence, now: float) -> bool:
-        """Whether a stream is to be parked; never while its first frames wait for one another."""
+        """Whether a stream is to be parked; not while its listener waits for frames held here."""
         if sequence.held_frames:
             return False
         if self._unsent_samples(sequence) > self._max_unheard_samples:
@@ -398,7 +402,7 @@ class Scheduler:
         for sequence in self._running.values():
             if sequence.is_idle:
                 continue
-            self._residency.attach(sequence)
+            self._residency.attach(sequence, self._running.values())
             dry_at = sequence.listener.dry_at
             if dry_at is not None and dry_at < now and not sequence.is_batch:
                 self.num_late_total += 1
@@ -451,8 +455,13 @@ class Scheduler:
             if not count or sequence.length_of_last(count) + needed <= self._layout.max_positions
         )
         if kept < held:
-            self._residency.release(sequence.keep_segments(kept))
+            self._restart(sequence, kept)
         sequence.begin_segment(segment, self._new_guard())
+
+    def _restart(self, sequence: Sequence, num_kept: int) -> None:
+        """Begin a chain anew with the last segments; what it had computed is at other positions."""
+        self._residency.release(sequence)
+        sequence.keep_segments(num_kept)
 
     def _slice(self, sequence: Sequence, count: int) -> SequenceSlice:
         assert sequence.slot is not None
@@ -518,9 +527,9 @@ class Scheduler:
             self._give_up(sequence, finding, now)
         elif self._is_full(sequence):
             kept = 2 if sequence.num_segments_held > 2 else 1
-            self._residency.release(sequence.keep_segments(kept))
+            self._restart(sequence, kept)
             if self._is_full(sequence):
-                self._residency.release(sequence.keep_segments(1))
+                self._restart(sequence, 1)
         is_running = sequence.request_id in self._running and not sequence.is_idle
         if is_running and self._is_ahead(sequence, now):
             sequence.park(now)
@@ -583,6 +592,7 @@ class Scheduler:
                     sequence.options.wants_audio,
                     sequence.options.wants_tokens,
                     held.text_at,
+                    sequence.options.speaker,
                 )
             )
         sequence.held_frames.clear()
@@ -609,7 +619,7 @@ class Scheduler:
     def _release(self, sequence: Sequence) -> None:
         """Take a request out of every list and free what it holds."""
         del self._sequences[sequence.request_id]
-        self._residency.release(sequence.forget_cache())
+        self._residency.release(sequence)
         if sequence.slot is not None:
             del self._running[sequence.request_id]
             self._free_slots.append(sequence.slot)

@@ -21,27 +21,29 @@ class PendingSegment(msgspec.Struct, frozen=True):
     Attributes:
         prompt: Its prompt's token ids.
         num_phonemes: Phonemes in it, from which the plausible length of its speech follows.
+        speed: Pace at which it is to be spoken.
     """
 
     index: int
     prompt: tuple[int, ...]
     num_phonemes: int
+    speed: float = 1.0
 
     def max_frames(self, layout: SpeechLayout) -> int:
         """Longest plausible speech in frames; no more than a sequence of its own can hold."""
-        plausible_s = layout.max_s_per_phoneme * self.num_phonemes + layout.extra_s
+        plausible_s = (layout.max_s_per_phoneme * self.num_phonemes + layout.extra_s) / self.speed
         room = (layout.max_positions - len(self.prompt) - 1) // layout.tokens_per_frame
         return max(1, min(math.ceil(plausible_s * layout.frames_per_second), room))
 
     def min_frames(self, layout: SpeechLayout) -> int:
         """Shortest plausible speech in frames; at least one."""
-        plausible_s = layout.min_s_per_phoneme * self.num_phonemes
+        plausible_s = layout.min_s_per_phoneme * self.num_phonemes / self.speed
         return max(1, min(int(plausible_s * layout.frames_per_second), self.max_frames(layout)))
 
     def likely_frames(self, layout: SpeechLayout) -> int:
         """Speech of a segment of middling pace."""
         middle_s = (layout.min_s_per_phoneme + layout.max_s_per_phoneme) / 2 * self.num_phonemes
-        return max(1, math.ceil(middle_s * layout.frames_per_second))
+        return max(1, math.ceil(middle_s / self.speed * layout.frames_per_second))
 
     def likely_tokens(self, layout: SpeechLayout) -> int:
         """Prompt and likely speech, END included."""
@@ -57,6 +59,7 @@ class _SpokenSegment(msgspec.Struct):
 
     index: int
     start: int
+    prompt_length: int
     first_frame: int
     min_frames: int
     likely_frames: int
@@ -103,7 +106,7 @@ class Sequence:
         self.token_ids: list[int] = []
         self.num_computed = 0
         self.num_published = 0  # leading blocks that are in the prefix cache and never written
-        self.num_found: int | None = None  # tokens found there and not counted yet
+        self.num_found = 0  # tokens found there and not counted yet
         self.is_evicted = False
         self.num_draws = 0
         self.num_frames = 0
@@ -194,6 +197,11 @@ class Sequence:
         """Segments whose tokens the sequence still holds, the current one included."""
         return len(self._segments)
 
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Tokens before the first speech that the sequence holds."""
+        return self._segments[0].prompt_length if self._segments else 0
+
     def recent_codes(self) -> tuple[int, ...]:
         """Codes lately drawn at the next token's frame position."""
         position = len(self._codes)
@@ -205,6 +213,7 @@ class Sequence:
             _SpokenSegment(
                 index=segment.index,
                 start=len(self.token_ids),
+                prompt_length=len(segment.prompt),
                 first_frame=self.num_frames,
                 min_frames=segment.min_frames(self._layout),
                 likely_frames=segment.likely_frames(self._layout),
@@ -263,16 +272,16 @@ class Sequence:
             frames += max(0, segment.first_frame + segment.likely_frames - self.num_frames)
         return frames / self._layout.frames_per_second
 
-    def keep_segments(self, count: int) -> list[int]:
-        """Forget all but the last `count` segments; the blocks to release, as every position
-        changes.
+    def keep_segments(self, count: int) -> None:
+        """Forget all but the last `count` segments; every position changes, so the sequence has
+        no blocks any more.
         """
+        assert not self._blocks
         self._segments = self._segments[len(self._segments) - count :] if count else []
         start = self._segments[0].start if self._segments else len(self.token_ids)
         del self.token_ids[:start]
         for segment in self._segments:
             segment.start -= start
-        return self.forget_cache()
 
     def length_of_last(self, count: int) -> int:
         """Tokens in the last `count` segments, prompts and speech."""
@@ -310,7 +319,7 @@ class Sequence:
 
     def forget_cache(self) -> list[int]:
         """Give all blocks back; every token is to be computed again."""
-        self.num_found = None
+        self.num_found = 0
         return self.cut_cache(0, 0)
 
     def starve(self, now: float) -> None:

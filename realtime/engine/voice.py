@@ -10,7 +10,7 @@ from models.tokenizer import PhonemeTokenizer, UnknownSymbolError
 from realtime.config import VoiceConfig
 from realtime.engine.plan import SamplingSettings, SpeechLayout
 from realtime.errors import UnspeakableTextError
-from realtime.messages import SamplingParams
+from realtime.messages import SamplingParams, VoiceFacts
 
 _SHIPPED_VOICES = Path(__file__).resolve().parents[2] / "models" / "voices"
 
@@ -28,12 +28,12 @@ class SpokenVoice:
         self._tokenizer = tokenizer
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The voice's name and its aliases."""
-        return self._spec.name, *self._spec.aliases
+    def num_speakers(self) -> int:
+        """Speakers that requests may ask for."""
+        return max(1, len(self._spec.speakers))
 
-    def prompt(self, phonemes: str) -> tuple[int, ...]:
-        """[TEXT_START] phonemes [TEXT_END].
+    def prompt(self, phonemes: str, speaker: int = 0, speed: float = 1.0) -> tuple[int, ...]:
+        """[TEXT_START] [speaker] [speed] phonemes [TEXT_END]; no controls where the voice has none.
 
         Raises:
             UnspeakableTextError: The voice does not know a symbol, or there is none.
@@ -44,7 +44,9 @@ class SpokenVoice:
             ids = self._tokenizer.encode(phonemes)
         except UnknownSymbolError as error:
             raise UnspeakableTextError(str(error)) from error
-        return self._spec.model.text_start_id, *ids, self._spec.model.text_end_id
+        model = self._spec.model
+        controls = model.control_ids(speaker, speed)
+        return model.text_start_id, *controls, *ids, model.text_end_id
 
     def settings(self, params: SamplingParams) -> SamplingSettings:
         """The caller's wishes over the voice's defaults."""
@@ -60,6 +62,43 @@ class SpokenVoice:
         if chosen["temperature"] < _COLDEST:
             chosen["temperature"] = 0.0
         return SamplingSettings(seed=params.seed, **chosen)
+
+
+def voice_facts(spec: VoiceSpec, folder: Path) -> tuple[VoiceFacts, ...]:
+    """Whom the voice in `folder` can speak as, in the order that its networks count them.
+
+    The folder's own name and aliases stand for the first speaker.
+    """
+    if not spec.speakers:
+        return (
+            VoiceFacts(
+                id=spec.name,
+                aliases=spec.aliases,
+                language=spec.language,
+                licence=spec.licence,
+                description=spec.description,
+            ),
+        )
+    ids = {speaker.id for speaker in spec.speakers}
+    folder_names = tuple(name for name in (spec.name, *spec.aliases) if name not in ids)
+    return tuple(
+        VoiceFacts(
+            id=speaker.id,
+            aliases=speaker.aliases if index else (*folder_names, *speaker.aliases),
+            language=speaker.language,
+            licence=speaker.licence,
+            description=speaker.description,
+            gender=speaker.gender,
+            sample=str((folder / speaker.sample).resolve()) if speaker.sample else "",
+        )
+        for index, speaker in enumerate(spec.speakers)
+    )
+
+
+def speed_range(spec: VoiceSpec) -> tuple[float, float] | None:
+    """Slowest and fastest speed that the voice was trained at; `None` without speed control."""
+    speeds = spec.model.speeds
+    return (speeds[0], speeds[-1]) if speeds else None
 
 
 def speech_layout(spec: VoiceSpec) -> SpeechLayout:

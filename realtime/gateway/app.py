@@ -10,10 +10,11 @@ from functools import partial
 import anyio
 import anyio.abc
 import anyio.to_thread
+import msgspec
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -26,6 +27,7 @@ from realtime.errors import (
     ShuttingDownError,
     SpeechError,
     TooManySessionsError,
+    UnknownVoiceError,
 )
 from realtime.gateway import access
 from realtime.gateway.context import error_message
@@ -34,6 +36,7 @@ from realtime.gateway.protocol import SessionProtocol, SessionSettings
 from realtime.gateway.session import Engine, Session, SessionServices
 from realtime.gateway.supervisor import EngineSupervisor, engine_command, engine_error_in
 from realtime.gateway.text_feed import TextSource
+from realtime.gateway.voices import VOICES_PATH, VoiceRegistry
 from realtime.gateway.websocket import SCOPE_KEY, GatewaySocket
 from realtime.telemetry import logs
 from realtime.telemetry.metrics import ServiceMetrics
@@ -69,6 +72,7 @@ class Gateway:
         new_text_source: TextSourceFactory,
     ) -> None:
         self._config = config.gateway
+        self._voices = config.voices
         self._audible_dbfs = config.telemetry.audible_dbfs
         self._sessions: set[Session] = set()
         self._num_reserved = 0
@@ -92,6 +96,8 @@ class Gateway:
                 Route("/healthz", self._healthz),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
+                Route(VOICES_PATH, self._list_voices),
+                Route(f"{VOICES_PATH}/{{id}}/sample", self._sample),
                 WebSocketRoute(wire.STREAM_PATH, self._stream),
             ]
         )
@@ -132,6 +138,23 @@ class Gateway:
     async def _metrics(self, request: Request) -> Response:
         body, content_type = self._services.metrics.render()
         return Response(body, headers={"content-type": content_type})
+
+    async def _list_voices(self, request: Request) -> Response:
+        ready = self._services.engine.ready
+        if ready is None:
+            return _as_response(EngineNotReadyError("the engine is starting"), 503)
+        listed = VoiceRegistry(ready, self._voices).as_list()
+        return Response(msgspec.json.encode(listed), media_type="application/json")
+
+    async def _sample(self, request: Request) -> Response:
+        ready = self._services.engine.ready
+        if ready is None:
+            return _as_response(EngineNotReadyError("the engine is starting"), 503)
+        wanted = request.path_params["id"]
+        sample = next((voice.sample for voice in ready.voices if voice.id == wanted), "")
+        if not sample:
+            return _as_response(UnknownVoiceError(f"no voice {wanted!r} with a sample"), 404)
+        return FileResponse(sample)
 
     def _not_ready(self) -> SpeechError | None:
         if self._is_draining:
@@ -205,6 +228,7 @@ class Gateway:
             ),
             find_audible=partial(first_audible_sample, dbfs=self._audible_dbfs),
             credentials=config.api_keys,
+            voices=self._voices,
             is_authenticated=access.is_accepted(credential, config.api_keys),
             key=credential if config.api_keys and credential else host,
         )

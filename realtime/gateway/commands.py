@@ -2,10 +2,12 @@
 order.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from realtime.gateway.spoken import SpokenSegment
 from realtime.messages import SamplingParams
 from realtime.telemetry.stages import RequestStages
 from realtime.wire import AudioFrame, DoneReason, ServerMessage
@@ -50,6 +52,23 @@ class FeedText(_Command, frozen=True):
     at: float
 
 
+class Released(msgspec.Struct, frozen=True):
+    """The answer to one `FeedText`: what the front end has taken, and the segments it completed.
+
+    Attributes:
+        arrived_at: When the caller's message arrived.
+        has_more: Whether more of the context's text waits for the front end.
+        num_unspoken: Letters of the context's text so far that are left out.
+    """
+
+    number: int
+    kind: TextKind
+    segments: Sequence[SpokenSegment]
+    arrived_at: float
+    has_more: bool
+    num_unspoken: int
+
+
 class StopText(_Command, frozen=True):
     """Forget the context's text that the front end has not taken yet."""
 
@@ -60,12 +79,17 @@ class OpenRequest(_Command, frozen=True):
     """Open the context's request in the engine.
 
     Attributes:
+        voice: Its id, for the caller and the log.
+        speaker: Its place among the engine's voices.
+        speed: Pace relative to the voice's own.
         key: Whose request it is, for fairness among callers.
         is_batch: Nobody listens while it is spoken.
     """
 
     number: int
     voice: str
+    speaker: int
+    speed: float
     sampling: SamplingParams
     key: str
     is_batch: bool

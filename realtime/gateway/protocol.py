@@ -12,12 +12,13 @@ Rules that hold for every order of events:
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
 import msgspec
 
 from realtime import wire
+from realtime.config import VoicesConfig
 from realtime.errors import (
     BinaryNotAllowedError,
     EngineNotReadyError,
@@ -30,7 +31,6 @@ from realtime.errors import (
     TooManyContextsError,
     UnauthorizedError,
     UnknownContextError,
-    UnknownVoiceError,
 )
 from realtime.gateway.access import is_accepted
 from realtime.gateway.commands import (
@@ -38,11 +38,11 @@ from realtime.gateway.commands import (
     Command,
     CountError,
     OpenRequest,
+    Released,
     Send,
-    TextKind,
 )
 from realtime.gateway.context import Context, ContextSettings, error_message
-from realtime.gateway.spoken import SpokenSegment
+from realtime.gateway.voices import VoiceRegistry
 from realtime.messages import (
     EngineReady,
     Failed,
@@ -82,6 +82,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         credentials: Accepted API keys; empty accepts everyone.
         is_authenticated: The upgrade request already carried a valid key.
         key: Who the caller is until `hello` brings a credential.
+        voices: What callers may call the engine's voices.
     """
 
     session_id: str
@@ -90,6 +91,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     credentials: tuple[str, ...] = ()
     is_authenticated: bool = False
     key: str = ""
+    voices: VoicesConfig = VoicesConfig()
 
 
 class SessionProtocol:
@@ -117,7 +119,8 @@ class SessionProtocol:
         self._hello: wire.Hello | None = None
         self._hello_deadline = at + settings.limits.hello_timeout_s
         self._max_contexts = settings.limits.max_contexts
-        self._voice = ""
+        self._voice: str | None = None
+        self._speed = 1.0
         self._key = settings.key
         self._context_settings: ContextSettings | None = None
         self._by_name: dict[str, Context] = {}
@@ -178,29 +181,11 @@ class SessionProtocol:
 
     # --- the text front end ---
 
-    def text_released(
-        self,
-        number: int,
-        kind: TextKind,
-        segments: Sequence[SpokenSegment],
-        *,
-        arrived_at: float,
-        has_more: bool,
-        at: float,
-    ) -> list[Command]:
-        """The front end has taken a piece, flush or end.
-
-        Args:
-            number: The context.
-            kind: What it took.
-            segments: The segments this completed.
-            arrived_at: When the caller's message arrived.
-            has_more: Whether more of the context's text waits for the front end.
-            at: Now.
-        """
-        context = self._by_number.get(number)
+    def text_released(self, released: Released, at: float) -> list[Command]:
+        """The front end has taken a piece, flush or end."""
+        context = self._by_number.get(released.number)
         if context is not None:
-            context.text_released(kind, segments, arrived_at=arrived_at, has_more=has_more, at=at)
+            context.text_released(released, at)
         return self._take(context)
 
     def text_failed(self, number: int, error: SpeechError, at: float) -> list[Command]:
@@ -303,8 +288,10 @@ class SessionProtocol:
         if not is_open and not is_accepted(hello.credential, settings.credentials):
             raise UnauthorizedError("the credential is missing or not accepted")
         ready = _present(self._engine.ready)
-        self._voice = hello.voice or ready.default_voice
-        _check_voice(self._voice, ready)
+        voices = VoiceRegistry(ready, settings.voices)
+        voice = ready.voices[voices.find(hello.voice)].id
+        self._speed = voices.check_speed(hello.speed if hello.speed is not None else 1.0)
+        self._voice = hello.voice
         self._hello = hello
         self._context_settings = ContextSettings(
             outputs=hello.outputs,
@@ -318,8 +305,9 @@ class SessionProtocol:
         answer = wire.Ready(
             session=settings.session_id,
             protocol=wire.PROTOCOL_VERSION,
-            voice=self._voice,
-            voices=ready.voices,
+            voice=voice,
+            voices=voices.names,
+            speed_range=ready.speed_range,
             sample_rate_hz=ready.sample_rate_hz,
             encoding="pcm_s16le",
             tokens_per_second=ready.tokens_per_second,
@@ -356,7 +344,7 @@ class SessionProtocol:
             is_next_utterance = context.is_stopping and context.has_ended
             if isinstance(message, wire.Text) and _has_options(message) and not is_next_utterance:
                 raise OutOfOrderError(
-                    "voice, sampling and priority belong on a context's first piece"
+                    "voice, speed, sampling and priority belong on a context's first piece"
                 )
             return context
         if name in self._past_names and self._ignores(message):
@@ -386,15 +374,18 @@ class SessionProtocol:
                 f"{num_open} contexts are open, the session may hold no more"
             )
         ready = _present(self._engine.ready)
-        voice = message.voice or self._voice
-        _check_voice(voice, ready)
+        voices = VoiceRegistry(ready, self._settings.voices)
+        speaker = voices.find(message.voice or self._voice)
+        speed = voices.check_speed(message.speed if message.speed is not None else self._speed)
         refusal = self._engine.refusal()
         if refusal is not None:
             raise refusal
         self._last_number += 1
         request = OpenRequest(
             self._last_number,
-            voice,
+            ready.voices[speaker].id,
+            speaker,
+            speed,
             self._merge_sampling(message.sampling),
             self._key,
             message.priority == "batch",
@@ -462,18 +453,14 @@ class SessionProtocol:
 
 def _has_options(piece: wire.Text) -> bool:
     is_live = piece.priority == "live"
-    return piece.voice is not None or piece.sampling is not None or not is_live
+    given = (piece.voice, piece.speed, piece.sampling)
+    return not is_live or any(option is not None for option in given)
 
 
 def _present(ready: EngineReady | None) -> EngineReady:
     if ready is None:
         raise EngineNotReadyError("the engine is starting")
     return ready
-
-
-def _check_voice(voice: str, ready: EngineReady) -> None:
-    if voice not in ready.voices:
-        raise UnknownVoiceError(f"no voice {voice!r}; there are {', '.join(ready.voices)}")
 
 
 class _Named(msgspec.Struct):

@@ -14,7 +14,12 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from realtime import wire
 from realtime.clock import Clock
-from realtime.errors import EngineError, EngineNotReadyError, SlowReaderError, SpeechError
+from realtime.errors import (
+    EngineError,
+    EngineNotReadyError,
+    SlowReaderError,
+    SpeechError,
+)
 from realtime.gateway.commands import (
     AbortRequest,
     AppendPhonemes,
@@ -26,6 +31,7 @@ from realtime.gateway.commands import (
     EndRequestText,
     FeedText,
     OpenRequest,
+    Released,
     ReportPlayback,
     Send,
     StopText,
@@ -35,7 +41,7 @@ from realtime.gateway.outgoing import OutgoingQueue
 from realtime.gateway.pacing import WriteProgress
 from realtime.gateway.protocol import EngineView, SessionProtocol
 from realtime.gateway.signal import Signal
-from realtime.gateway.text_feed import Released, TextFeed, TextSource
+from realtime.gateway.text_feed import TextFeed, TextSource
 from realtime.gateway.websocket import GatewaySocket
 from realtime.messages import Failed, StartRequest
 from realtime.telemetry.metrics import ServiceMetrics
@@ -219,15 +225,7 @@ class Session:
         self._inbox_signal.set()
 
     def _text_released(self, released: Released) -> None:
-        commands = self.protocol.text_released(
-            released.number,
-            released.kind,
-            released.segments,
-            arrived_at=released.arrived_at,
-            has_more=released.has_more,
-            at=self._clock.now(),
-        )
-        self._execute(commands)
+        self._execute(self.protocol.text_released(released, self._clock.now()))
 
     def _text_failed(self, number: int, error: SpeechError) -> None:
         self._execute(self.protocol.text_failed(number, error, self._clock.now()))
@@ -294,7 +292,8 @@ class Session:
         self._text.open(number, self._services.new_text_source(command.first_segment_min_chars))
         start = StartRequest(
             request_id=0,
-            voice=command.voice,
+            speaker=command.speaker,
+            speed=command.speed,
             sampling=command.sampling,
             key=command.key,
             is_batch=command.is_batch,

@@ -19,7 +19,12 @@ import structlog
 
 from realtime.clock import Clock
 from realtime.config import GatewayConfig, ServiceConfig, child_environment, to_toml
-from realtime.errors import EngineError, EngineLostError, EngineNotReadyError, SpeechError
+from realtime.errors import (
+    EngineError,
+    EngineLostError,
+    EngineNotReadyError,
+    SpeechError,
+)
 from realtime.gateway.engine_client import EngineClient
 from realtime.gateway.signal import Signal
 from realtime.link import AsyncLink, LinkClosedError

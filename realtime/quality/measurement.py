@@ -1,5 +1,6 @@
 """A measurement from its plan to its report. Start reading at `judge`, behind `record`."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,16 +158,24 @@ def judge(
     for voice, offset in loudness_offsets(figures).items():
         figures[voice]["loudness_offset_lu"] = offset
     verdicts = check([*requirements], figures)
-    if plan.with_teacher:
+    if len(spoken) > len(recordings.lines):
         figures[TEACHER_VOICE] = _figures(TEACHER_VOICE, lines, ())
     return Report(
         settings=_settings(plan, listeners),
-        notes=(*listeners.notes, *notes),
+        notes=(*listeners.notes, *notes, *_unusual_ends(lines)),
         figures=figures,
         lines=tuple(lines),
         long=tuple(long),
         verdicts=verdicts,
     )
+
+
+def _unusual_ends(lines: Sequence[LineResult]) -> list[str]:
+    """How lines ended that did not end by themselves, a note for each voice and reason."""
+    ends = Counter((line.voice, line.reason) for line in lines if line.reason != "end_of_speech")
+    return [
+        f"{voice}: {count} lines ended with {reason}" for (voice, reason), count in ends.items()
+    ]
 
 
 def _figures(

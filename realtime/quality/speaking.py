@@ -4,16 +4,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import anyio
 
 from realtime.audio.wav import AudioFileWriter
 from realtime.client import AudioChunk, Session
-from realtime.errors import SpeechError
+from realtime.errors import CapacityError, SpeechError
 from realtime.wire import Metrics, Opened, Sampling, Sentence
 
 AUDIO_FOLDER = "audio"
+PATIENCE_S = 120.0
+_RETRY_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,41 +90,56 @@ async def speak_all(
 
 
 async def speak(session: Session, job: Job, folder: Path) -> Spoken:
-    """Speak one job into a file under `folder`.
+    """Speak one job into a file under `folder`; a service without room is asked again for a while.
 
     Raises:
         OSError: The file cannot be written.
     """
     (folder / AUDIO_FOLDER).mkdir(parents=True, exist_ok=True)
-    spoken = Spoken(
-        job=job,
-        path=folder / AUDIO_FOLDER / job.file_name,
-        voice=job.voice or session.ready.voice,
-    )
-    with AudioFileWriter(spoken.path, session.ready.sample_rate_hz) as file:
+    waited_s = 0.0
+    while True:
+        spoken = Spoken(
+            job=job,
+            path=folder / AUDIO_FOLDER / job.file_name,
+            voice=job.voice or session.ready.voice,
+        )
         try:
-            async with session.utterance(**_options(job)) as utterance:
-                utterance.feed(job.text)
-                async for event in utterance:
-                    if isinstance(event, AudioChunk):
-                        file.write(event.pcm)
-                    elif isinstance(event, Opened):
-                        spoken.voice = event.voice
-                    elif isinstance(event, Sentence):
-                        spoken.sentences.append(event)
+            await _try(session, spoken)
+        except CapacityError as error:
+            spoken.reason = error.code
+            if waited_s < PATIENCE_S:
+                pause_s = error.retry_after_s or _RETRY_AFTER_S
+                waited_s += pause_s
+                await anyio.sleep(pause_s)
+                continue
         except SpeechError as error:
             spoken.reason = error.code
-        else:
-            if utterance.done is not None:
-                spoken.reason, spoken.metrics = utterance.done.reason, utterance.done.metrics
-    return spoken
+        return spoken
 
 
-def _options(job: Job) -> dict[str, Any]:
-    """Options of the utterance; a voice without control of its speed is not asked for one."""
-    options: dict[str, Any] = {"sampling": Sampling(seed=job.seed + job.index)}
-    if job.voice is not None:
-        options["voice"] = job.voice
-    if job.speed != 1.0:
-        options["speed"] = job.speed
-    return options
+async def _try(session: Session, spoken: Spoken) -> None:
+    """Speak once.
+
+    Raises:
+        SpeechError: The utterance or the connection has failed.
+        OSError: The file cannot be written.
+    """
+    job = spoken.job
+    asked = session.utterance(
+        voice=job.voice,
+        speed=None if job.speed == 1.0 else job.speed,  # voices need not have control of it
+        sampling=Sampling(seed=job.seed + job.index),
+        priority="batch",  # nobody listens meanwhile
+    )
+    with AudioFileWriter(spoken.path, session.ready.sample_rate_hz) as file:
+        async with asked as utterance:
+            utterance.feed(job.text)
+            async for event in utterance:
+                if isinstance(event, AudioChunk):
+                    file.write(event.pcm)
+                elif isinstance(event, Opened):
+                    spoken.voice = event.voice
+                elif isinstance(event, Sentence):
+                    spoken.sentences.append(event)
+    if asked.done is not None:
+        spoken.reason, spoken.metrics = asked.done.reason, asked.done.metrics

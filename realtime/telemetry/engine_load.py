@@ -28,11 +28,11 @@ _COUNTERS = {
     "num_steps_total": ("steps", "Steps run"),
     "num_late_total": ("listeners_dry", "Times that a listener was found waiting in silence"),
     "num_preempted_total": ("preemptions", "Requests that lost their key-value blocks to another"),
-    "num_queried_tokens_total": (
-        "prefix_queried_tokens",
-        "Tokens of sequences that came without blocks: new, restarted or preempted",
+    "num_prefilled_tokens_total": (
+        "prefilled_tokens",
+        "Tokens computed more than one at a time: prompts and what is computed again",
     ),
-    "num_hit_tokens_total": ("prefix_hit_tokens", "Those of them that the prefix cache had"),
+    "num_hit_tokens_total": ("prefix_hit_tokens", "Tokens that the prefix cache had instead"),
 }
 # field of the report -> name, help, label
 _LABELLED_COUNTERS = {

@@ -6,13 +6,13 @@ Python code points in the whole text the caller has sent, surrogates that arrive
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from realtime.text.phonemes import FrontEnd, Reading, Word
+from realtime.text.clean import count_unspoken
+from realtime.text.phonemes import FrontEnd, Word
 from realtime.text.scanner import Cut, Limits, Scanner
 
 
@@ -73,6 +73,10 @@ class Segment(msgspec.Struct, frozen=True):
 class TextStream:
     """The text of one utterance as it arrives. Not thread-safe; bounded by ``policy.max_chars``.
 
+    Attributes:
+        num_unspoken: letters so far that are left out because nobody has taught the voice their
+            script.
+
     Every method raises `UnspeakableTextError` when a segment has no phonemes though it should; the
     utterance is then over.
     """
@@ -80,6 +84,8 @@ class TextStream:
     def __init__(self, front_end: FrontEnd, policy: SegmentPolicy) -> None:
         self._front_end = front_end
         self._policy = policy
+        self.num_unspoken = 0
+        self._last_two = ""
         self._next_index = 0
         self._covered = 0  # end of the last released segment
         self._base = 0  # offset of the scanner's first character
@@ -89,6 +95,8 @@ class TextStream:
         """Add text, joined verbatim to what came before; gives the segments it completes."""
         released: list[Segment] = []
         for character in piece:
+            self.num_unspoken += count_unspoken(self._last_two, character)
+            self._last_two = self._last_two[-1:] + character
             cut = self._scanner.add(character)
             if cut is not None:
                 released += self._take(cut)
@@ -142,7 +150,7 @@ class TextStream:
 
     def _read(self, source: str, *, ends_sentence: bool) -> list[Segment]:
         released: list[Segment] = []
-        parts = [part for part in self._readings(source, self._base) if part[0].phonemes]
+        parts = self._front_end.read_parts(source, self._base, self._policy.max_phonemes)
         self._base += len(source)
         for number, (reading, read_until) in enumerate(parts, start=1):
             is_last = number == len(parts)
@@ -161,13 +169,3 @@ class TextStream:
             self._next_index += 1
             self._covered = end
         return released
-
-    def _readings(self, source: str, offset: int) -> Iterator[tuple[Reading, int]]:
-        """Readings of ``source`` with the offset behind each, halved until short enough."""
-        reading = self._front_end.read(source, offset)
-        if len(reading.phonemes) <= self._policy.max_phonemes or len(source) < 2:
-            yield reading, offset + len(source)
-            return
-        middle = source.rfind(" ", len(source) // 4, len(source) * 3 // 4) + 1 or len(source) // 2
-        yield from self._readings(source[:middle], offset)
-        yield from self._readings(source[middle:], offset + middle)

@@ -38,7 +38,7 @@ def listeners(monkeypatch):
 @pytest.fixture
 def lines(tmp_path):
     path = tmp_path / "lines.txt"
-    path.write_text("Hello there.\n\n# not this\nHello, my friend!\n!error at_capacity\n")
+    path.write_text("Hello there.\n\n# not this\nHello, my friend!\n!error engine_lost\n")
     return path
 
 
@@ -61,11 +61,12 @@ def test_every_line_is_spoken_judged_and_reported(server, lines, tmp_path):
     ]
     assert report.lines[0].audio_s == pytest.approx(12 * FRAME_S)
     assert report.lines[2].faults == ("failed",)
-    assert report.lines[2].reason == "at_capacity"
+    assert report.lines[2].reason == "engine_lost"
     assert report.figures["default"]["word_error"].value == pytest.approx(5 / 8)
     assert report.figures["default"]["failed"].value == pytest.approx(1 / 3)
     assert "word_error" in result.output
     assert "not measured: loudness" in result.output
+    assert "default: 2 lines ended with engine_lost" in result.output
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "out" / report.lines[0].audio).exists()
 
@@ -80,7 +81,7 @@ def test_a_line_keeps_its_seed_whatever_else_is_spoken(server, lines, tmp_path):
         for message in server.received
         if getattr(message, "sampling", None) and getattr(message, "text", "")
     }
-    assert seeds == {"Hello there.": 10, "Hello, my friend!": 11, "!error at_capacity": 12}
+    assert seeds == {"Hello there.": 10, "Hello, my friend!": 11, "!error engine_lost": 12}
 
 
 @pytest.mark.parametrize(("limit", "code"), [("word_error<=0.7", 0), ("word_error<=0.5", 1)])

@@ -3,8 +3,10 @@
 import pytest
 from typer.testing import CliRunner
 
+from models.spec import write_voice_spec
 from realtime.cli.app import build_app
 from realtime.gateway import app as gateway_app
+from tests.engine.voice import VOICE
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def started(monkeypatch):
 def voices(tmp_path):
     folder = tmp_path / "voices"
     (folder / "ada").mkdir(parents=True)
-    (folder / "ada" / "voice.json").write_text("{}")
+    write_voice_spec(folder / "ada", VOICE)
     return folder
 
 
@@ -62,3 +64,24 @@ def test_a_voice_that_is_there_starts_the_service(started, voices):
 def test_the_voices_that_ship_need_no_setting(started):
     assert _serve().exit_code == 0
     assert len(started) == 1
+
+
+def test_a_spec_that_cannot_be_read_is_one_line(started, voices):
+    (voices / "ada" / "voice.json").write_text("{}")
+    result = _serve(f"voice.directory={voices}", "voice.default=ada")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert not started
+
+
+def test_a_name_for_a_voice_that_is_not_there_is_one_line(started, voices):
+    here = (f"voice.directory={voices}", "voice.default=ada")
+    result = _serve(*here, 'voices.aliases={alloy="bob"}')
+    assert result.exit_code == 2
+    assert result.stderr == "error: voices.aliases.alloy: no voice `bob`; there are tiny\n"
+    assert _serve(*here, 'voices.aliases={alloy="tiny"}', "voices.fallback=tiny").exit_code == 0
+    assert len(started) == 1
+
+
+def test_help_states_the_exit_codes():
+    assert "Exit codes" in CliRunner().invoke(build_app(), ["serve", "--help"]).output

@@ -135,3 +135,24 @@ def test_block_behind_an_unpublished_one_cannot_be_published():
     parent, child = pool.allocate(2)
     with pytest.raises(AssertionError):
         pool.publish(child, parent, (1,))
+
+
+def test_what_is_hardly_wanted_again_is_reused_before_what_is():
+    pool = BlockPool(7)
+    old = chain(pool, (1,), (2,))
+    new = chain(pool, (3,), (4,), (5,))
+    pool.release(old)
+    pool.release(new, num_wanted=1)
+    assert [pool.allocate(1)[0] for _ in range(3)] == [new[2], new[1], old[1]]
+    assert pool.find(None, (3,)) == new[0]
+
+
+def test_content_behind_one_that_was_given_up_is_not_found_behind_its_successor():
+    pool = BlockPool(3)
+    table = chain(pool, (1,), (2,))
+    pool.release(table, num_wanted=0)
+    pool.retain(table[1:])  # as somebody might who computed the beginning again
+    pool.release(table[1:])
+    assert pool.allocate(1) == table[:1]
+    assert pool.publish(table[0], None, (7,)) == table[0]
+    assert pool.find(table[0], (2,)) is None

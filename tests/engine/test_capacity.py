@@ -2,7 +2,7 @@
 
 import pytest
 
-from realtime.engine.capacity import Capacity, CapacityLimits
+from realtime.engine.capacity import Capacity, CapacityLimits, most_context
 from realtime.engine.step_time import StepCosts, StepSample, StepTime, fit
 
 LIMITS = CapacityLimits(tokens_per_second=82.03125, tokens_per_frame=7, headroom_ratio=0.1)
@@ -62,6 +62,37 @@ def test_refused_callers_are_told_different_times():
     times = [machine.promise(0, remaining, 0.0) for _ in range(6)]
     assert times == sorted(set(times))
     assert machine.promise(0, remaining, 100.0) == times[0]
+
+
+def test_turns_are_stretched_while_refusals_are_frequent_and_drawn_together_by_starts():
+    machine = capacity(StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0))
+    remaining = [0.1] * 8
+
+    def apart_s(now: float) -> float:
+        first, second = machine.promise(0, remaining, now), machine.promise(0, remaining, now)
+        return second - first
+
+    at_first = apart_s(0.0)
+    for number in range(100):
+        machine.promise(0, remaining, 1000.0 * number)
+    assert apart_s(1e6) > 4 * at_first
+    for _ in range(1000):
+        machine.note_start()
+    assert apart_s(2e6) < 1.2 * at_first
+
+
+def test_no_promise_is_longer_than_anyone_would_wait():
+    machine = capacity(StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0))
+    assert max(machine.promise(0, [10.0], 0.0) for _ in range(1000)) <= 120.0
+
+
+def test_context_is_forecast_to_where_the_streams_hold_most():
+    assert most_context([], 80.0) == 0
+    assert most_context([(100, 1.0)], 80.0) == 180
+    # after one second both hold 80 more; after three only the second is left, with 240 more
+    assert most_context([(500, 1.0), (10, 3.0)], 80.0) == 670
+    assert most_context([(100, 0.0), (10, 3.0)], 80.0) == 250
+    assert most_context([(900, 0.0), (10, 3.0)], 80.0) == 910
 
 
 def test_fit_finds_the_costs_of_steps_that_follow_them():

@@ -66,8 +66,8 @@ class Rig:
     def tell(self, *messages):
         self.link.inbox.extend(messages)
 
-    def say(self, request_id, *texts, voice="tiny", ends=True):
-        self.tell(start(request_id, voice))
+    def say(self, request_id, *texts, speaker=0, ends=True):
+        self.tell(start(request_id, speaker))
         for index, text in enumerate(texts):
             self.tell(AppendSegment(request_id=request_id, index=index, phonemes=text))
         if ends:
@@ -83,9 +83,9 @@ class Rig:
         return [m for m in self.link.sent if getattr(m, "request_id", None) == request_id]
 
 
-def start(request_id, voice="tiny"):
+def start(request_id, speaker=0):
     return StartRequest(
-        request_id=request_id, voice=voice, sampling=SamplingParams(seed=request_id)
+        request_id=request_id, speaker=speaker, sampling=SamplingParams(seed=request_id)
     )
 
 
@@ -123,8 +123,8 @@ def test_unknown_symbol_fails_that_request_only(rig):
 
 
 def test_unknown_voice_fails_that_request_once(rig):
-    rig.say(1, "hɛlO", voice="nobody")
-    rig.say(2, "hɛlO", voice="default")
+    rig.say(1, "hɛlO", speaker=1)
+    rig.say(2, "hɛlO")
     rig.run()
     (failed,) = rig.of(1)
     assert failed.code == "unknown_voice"

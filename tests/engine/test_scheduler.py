@@ -119,7 +119,7 @@ def test_repeated_text_is_prefilled_once_and_speaks_the_same():
         assert driver.codes(request_id) == plain.codes(request_id)
     firsts = [plan.slices[0] for plan in driver.runner.plans if len(plan.slices[0].token_ids) > 1]
     assert [(s.request_id, s.first_position) for s in firsts] == [(0, 0), (1, 40), (2, 40)]
-    assert driver.scheduler.num_prefix_tokens_total == 3 * 48
+    assert driver.scheduler.num_prefilled_total == 3 * 48 - 2 * 40
     assert driver.scheduler.num_prefix_hits_total == 2 * 40
     assert driver.scheduler.num_free_blocks == LIMITS.num_blocks
 
@@ -171,7 +171,7 @@ def test_preempted_stream_computes_only_what_it_lost():
         driver.run()
         assert driver.scheduler.num_preempted_total > 0
         computed[has_cache] = sum(plan.num_tokens for plan in driver.runner.plans)
-    assert computed[True] < 0.8 * computed[False]
+    assert computed[True] < 0.9 * computed[False]
 
 
 def test_streams_that_share_all_they_hold_do_not_keep_others_from_starting():

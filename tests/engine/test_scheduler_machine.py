@@ -253,10 +253,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(3_000):
             plan = self.scheduler.schedule()
             self.clock.advance(0.05)
-            self.collect()
             for request_id, codes in self.codes.items():
                 samples = len(codes) * SMALL_LAYOUT.samples_per_frame
                 self.scheduler.report_playback(request_id, samples)
+            self.collect()
             if not plan.slices and not self.scheduler.num_open:
                 break
             self.scheduler.commit(plan, self.runner.run(plan))
@@ -290,6 +290,6 @@ def test_any_order_of_calls_keeps_every_invariant():
     run_state_machine_as_test(SchedulerMachine, settings=machine_settings)
     assert SchedulerMachine.num_steps >= NUM_STEPS
     assert SchedulerMachine.num_hits > 10_000, "hardly anything was shared"
-    assert SchedulerMachine.num_preempted > 1_000
+    assert SchedulerMachine.num_preempted > 200
     assert SchedulerMachine.num_reused > 5_000
     assert SchedulerMachine.num_mended > 100

@@ -113,7 +113,7 @@ class EngineProcess:
 
     def say(self, request_id, phonemes="hɛlO wɜɹld.", *, ends=True):
         self.send(
-            StartRequest(request_id=request_id, voice="tiny", sampling=SamplingParams(seed=1)),
+            StartRequest(request_id=request_id, sampling=SamplingParams(seed=1)),
             AppendSegment(request_id=request_id, index=0, phonemes=phonemes),
             *([EndText(request_id=request_id)] if ends else []),
         )

@@ -32,6 +32,7 @@ from realtime.messages import (
     SegmentSpoken,
     Shutdown,
     StartRequest,
+    VoiceFacts,
 )
 
 SAMPLE_RATE_HZ = 24_000
@@ -113,8 +114,10 @@ class FakeEngine:
             pid=os.getpid(),
             device="cpu",
             dtype="float32",
-            voices=self._voices,
-            default_voice=self._voices[0],
+            voices=tuple(
+                VoiceFacts(id=name, language="en-US", licence="Apache-2.0", description="A test's")
+                for name in self._voices
+            ),
             sample_rate_hz=SAMPLE_RATE_HZ,
             samples_per_frame=SAMPLES_PER_FRAME,
             tokens_per_frame=TOKENS_PER_FRAME,

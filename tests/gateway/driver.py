@@ -15,6 +15,7 @@ from realtime.messages import (
     Finished,
     OutputChunk,
     SegmentSpoken,
+    VoiceFacts,
 )
 from tests.fakes.clock import FakeClock
 from tests.fakes.text import FakeTextSource
@@ -31,8 +32,11 @@ READY = EngineReady(
     pid=1,
     device="cpu",
     dtype="float32",
-    voices=("default", "other"),
-    default_voice="default",
+    voices=tuple(
+        VoiceFacts(id=name, language="en-US", licence="Apache-2.0", description="A test's")
+        for name in ("default", "other")
+    ),
+    speed_range=(0.7, 1.3),
     sample_rate_hz=24_000,
     samples_per_frame=SAMPLES_PER_FRAME,
     tokens_per_frame=7,
@@ -172,16 +176,10 @@ class Driver:
             "end": source.end,
         }[feed.kind]()
         has_more = any(other.number == feed.number for other in self.feeds)
-        self.carry_out(
-            self.protocol.text_released(
-                feed.number,
-                feed.kind,
-                segments,
-                arrived_at=feed.at,
-                has_more=has_more,
-                at=self.clock.now(),
-            )
+        released = c.Released(
+            feed.number, feed.kind, segments, feed.at, has_more, source.num_unspoken
         )
+        self.carry_out(self.protocol.text_released(released, self.clock.now()))
 
     # --- the engine ---
 

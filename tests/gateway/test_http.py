@@ -5,6 +5,7 @@ import socket
 
 import anyio
 import pytest
+import structlog
 
 from realtime.gateway import http
 from realtime.gateway.listener import FAULT_PAUSE_S, report_faults_calmly
@@ -113,3 +114,4 @@ def test_faults_of_the_event_loop_are_logged_once_a_while(capsys):
         assert capsys.readouterr().err.count("event_loop_fault") == 1
     finally:
         loop.close()
+        structlog.reset_defaults()  # the captured stream is closed behind this test

@@ -358,6 +358,35 @@ def test_limits_are_told_as_configured():
     assert Driver().hello().last(wire.Ready).limits == LIMITS
 
 
+def test_opened_says_who_speaks_and_how_fast():
+    driver = Driver().hello(voice="other", speed=0.9)
+    driver.say(text("One.", "a"), text("Two.", "b", voice="default", speed=1.2)).send_all()
+    assert [(o.voice, o.speed) for o in driver.all(wire.Opened)] == [
+        ("other", 0.9),
+        ("default", 1.2),
+    ]
+    opened = [driver.requests[number].opened for number in (1, 2)]
+    assert [(o.speaker, o.speed) for o in opened] == [(1, 0.9), (0, 1.2)]
+
+
+def test_speed_out_of_range_refuses_its_context_alone():
+    driver = Driver().hello().say(text("One.", "a", speed=2.0), text("Two.", "b")).send_all()
+    error = driver.last(wire.Error)
+    assert (error.code, error.context) == ("unsupported_speed", "a")
+    assert [o.context for o in driver.all(wire.Opened)] == ["b"]
+
+
+def test_speed_out_of_range_in_hello_ends_the_session():
+    driver = Driver().hello(speed=0.5)
+    assert driver.last(wire.Error).code == "unsupported_speed"
+    assert driver.closed.code == 1008
+
+
+def test_speed_after_the_first_piece_is_out_of_order():
+    driver = Driver().hello().say(text("One."), text(" Two.", speed=1.1)).send_all()
+    assert driver.last(wire.Error).code == "out_of_order"
+
+
 def test_silence_for_want_of_text_is_told_from_one_for_want_of_speech():
     driver = Driver().hello().say(text("One. ")).prepare_text()
     frame_s = driver.speak(1, 10).send_all().samples_received(1) / 10 / 24_000
@@ -381,3 +410,29 @@ def test_wait_for_text_counts_for_the_audio_behind_it_however_late_the_socket_ta
     metrics = driver.send_all().last(wire.Done).metrics
     assert (metrics.underruns, metrics.text_underruns) == (0, 1)
     assert metrics.text_resume_s == pytest.approx(0.5)
+
+
+def _spoken(piece: str) -> wire.Done:
+    driver = Driver().hello().say(text(piece), end()).prepare_text()
+    for _ in driver.requests[1].phonemes:
+        driver.speak(1, completes=True)
+    return driver.finish(1).send_all().last(wire.Done)
+
+
+@pytest.mark.parametrize(
+    ("piece", "warning", "unspoken"),
+    [
+        ("One.", None, 0),
+        ("", None, 0),
+        (" \n", None, 0),
+        ("~~", "nothing_speakable", 0),
+        ("One \u0434\u0430.", "partly_unspoken", 2),
+    ],
+)
+def test_done_says_what_was_not_read_aloud(piece, warning, unspoken):
+    done = _spoken(piece)
+    assert (done.reason, done.warning, done.unspoken_letters) == (
+        "end_of_speech",
+        warning,
+        unspoken,
+    )

@@ -1,5 +1,7 @@
 """Speaking over a real socket."""
 
+import httpx
+import msgspec
 import pytest
 
 from realtime import wire
@@ -95,3 +97,27 @@ async def test_vanished_client_leaves_no_request_behind():
         exposition, _ = running.metrics.render()
         assert b"speech_engine_cancel_seconds_count 20.0" in exposition
         assert b"speech_engine_orphaned_steps_count 20.0" in exposition
+
+
+async def test_voices_are_listed_and_a_missing_sample_is_not_found():
+    async with running_gateway() as running, httpx.AsyncClient() as http:
+        base = f"http://127.0.0.1:{running.port}"
+        listed = (await http.get(f"{base}/v1/voices")).json()
+        assert [voice["id"] for voice in listed["voices"]] == ["default", "other"]
+        assert listed["voices"][0]["licence"] == "Apache-2.0"
+        missing = await http.get(f"{base}/v1/voices/default/sample")
+        assert (missing.status_code, missing.json()["code"]) == (404, "unknown_voice")
+        running.engine.client = None
+        starting = await http.get(f"{base}/v1/voices")
+        assert (starting.status_code, starting.json()["code"]) == (503, "engine_not_ready")
+
+
+async def test_a_sample_is_sent_as_it_lies_there(tmp_path):
+    sample = tmp_path / "ada.wav"
+    sample.write_bytes(b"RIFF0000")
+    async with running_gateway() as running, httpx.AsyncClient() as http:
+        ready = running.engine.client.ready
+        voice = msgspec.structs.replace(ready.voices[0], sample=str(sample))
+        running.engine.client.ready = msgspec.structs.replace(ready, voices=(voice,))
+        url = f"http://127.0.0.1:{running.port}/v1/voices/default/sample"
+        assert (await http.get(url)).content == b"RIFF0000"

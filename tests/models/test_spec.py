@@ -81,6 +81,7 @@ def test_an_unknown_field_is_named(tmp_path: Path) -> None:
 
 def test_a_model_without_controls_names_none() -> None:
     assert model_spec().control_ids(0, 1.2) == ()
+    assert model_spec().control_ids(1, 1.0) == ()
 
 
 def test_a_prompt_names_its_speaker_and_the_nearest_trained_speed() -> None:
