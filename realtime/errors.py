@@ -74,6 +74,12 @@ class BadRequestHeadError(RequestError):
     code = "request_head_too_large"
 
 
+class TooManyFramesError(RequestError):
+    """A flood of frames that make no messages."""
+
+    code = "too_many_frames"
+
+
 class OutOfOrderError(RequestError):
     """A message that the session's or the context's state does not allow, such as `text` before
     `hello`.

@@ -21,6 +21,7 @@ from realtime.errors import (
     MessageTooBigError,
     ProtocolViolationError,
     SpeechError,
+    TooManyFramesError,
 )
 from realtime.gateway.frame_meter import FrameMeter
 from realtime.wire import Error, encode_message
@@ -30,6 +31,8 @@ WRITE_BUFFER_BYTES = 32 * 1024
 # A frame costs about 40 us to decode; 1600 a second are more than any caller needs.
 FRAMES_A_TURN = 16
 TURN_PAUSE_S = 0.01
+# So many full turns without a message are no caller's; a vanished one's flood ends here as well.
+FLOOD_TURNS = 300
 _CLOSE_GRACE_S = 2.0
 _REASONS: dict[int, SpeechError] = {
     1002: ProtocolViolationError("not a WebSocket frame that is allowed here"),
@@ -49,6 +52,7 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         self._undecoded = bytearray()
         self._has_request_head = False
         self._unanswered_ping = b""
+        self._turns_without_message = 0
 
     async def run_asgi(self) -> None:
         """Run the application with this object in its scope."""
@@ -81,10 +85,17 @@ class GatewaySocket(WebSocketsSansIOProtocol):
             budget -= 1
             super().data_received(frame)
         if not self._undecoded or self.transport.is_closing():
+            self._turns_without_message = 0
             return
         self.transport.pause_reading()
-        if not budget:
-            self._turn = self.loop.call_later(TURN_PAUSE_S, self._go_on)
+        if self.read_paused:
+            self._turns_without_message = 0
+            return
+        self._turns_without_message += 1
+        if self._turns_without_message >= FLOOD_TURNS:
+            self._end_with(TooManyFramesError("a flood of frames that make no messages"))
+            return
+        self._turn = self.loop.call_later(TURN_PAUSE_S, self._go_on)
 
     def _go_on(self) -> None:
         self._decode_frames()

@@ -8,13 +8,14 @@ from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
 from realtime import wire
-from realtime.gateway.websocket import FRAMES_A_TURN, GatewaySocket
+from realtime.gateway.websocket import FLOOD_TURNS, FRAMES_A_TURN, GatewaySocket
 
 HEAD = (
     b"GET /v1/stream HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 PING = Frame(Opcode.PING, b"?").serialize(mask=True)
+EMPTY_PING = Frame(Opcode.PING, b"").serialize(mask=True)
 EMPTY_PART = Frame(Opcode.CONT, b"", fin=False).serialize(mask=True)
 
 
@@ -112,6 +113,32 @@ def test_a_flood_of_pings_is_decoded_a_turn_at_a_time_and_reading_waits(peer):
     assert number_of_frames(peer, Opcode.PONG) == 1000
     assert turns >= 1000 // FRAMES_A_TURN - 1
     assert peer.transport.is_reading
+
+
+def test_a_flood_without_end_and_without_messages_is_ended(peer):
+    peer.data_received(EMPTY_PING * FRAMES_A_TURN * (FLOOD_TURNS + 2))
+    turns = 1
+    while peer.loop.run_next():
+        turns += 1
+    assert turns == FLOOD_TURNS
+    assert peer.transport.is_closed
+    assert b"too_many_frames" in peer.transport.written[-1]
+    assert peer.queue.get_nowait()["type"] == "websocket.connect"
+    assert peer.queue.get_nowait()["code"] == 1008
+
+
+def test_floods_with_a_message_now_and_then_go_on(peer):
+    async def take() -> None:
+        await peer.receive()
+
+    message = Frame(Opcode.TEXT, b"x").serialize(mask=True)
+    for _ in range(3):
+        peer.data_received(EMPTY_PING * FRAMES_A_TURN * (FLOOD_TURNS - 10) + message)
+        while peer.loop.run_next():
+            if peer.read_paused:
+                while peer.queue.qsize():
+                    asyncio.run(take())
+    assert not peer.transport.is_closed
 
 
 def test_pings_of_a_peer_that_does_not_read_are_answered_once(peer):
