@@ -6,9 +6,11 @@ import socket
 import anyio
 import pytest
 import structlog
+from starlette.applications import Starlette
+from structlog.testing import capture_logs
 
 from realtime.gateway import http
-from realtime.gateway.listener import FAULT_PAUSE_S, report_faults_calmly
+from realtime.gateway.listener import FAULT_PAUSE_S, make_server, report_faults_calmly
 from realtime.telemetry import logs
 from tests.fakes.clock import FakeClock
 from tests.gateway.harness import calling, config_of, running_gateway, until_true
@@ -87,6 +89,34 @@ async def test_connections_over_the_limit_are_told_so_and_others_go_on(monkeypat
         await until_true(lambda: running.gateway.num_sessions == 0)
         async with calling(running):
             pass
+
+
+async def test_a_burst_over_the_limit_leaves_nobody_without_an_answer(monkeypatch):
+    monkeypatch.setattr(http, "SPARE_CONNECTIONS", 3)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.2)
+    answers: dict[bytes, int] = {}
+    async with running_gateway(config_of(max_sessions=1)) as running:
+
+        async def connect() -> None:
+            status = (await _exchange(running, b""))[:12]
+            answers[status] = answers.get(status, 0) + 1
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(connect)
+        async with calling(running):
+            pass
+    assert sum(answers.values()) == 100
+    assert set(answers) == {b"HTTP/1.1 503", b"HTTP/1.1 408"}
+
+
+def test_a_limit_below_the_sessions_that_were_asked_for_is_logged(monkeypatch):
+    monkeypatch.setattr(http.resource, "getrlimit", lambda which: (200, 200))
+    with capture_logs() as logged:
+        make_server(Starlette(), config_of(max_sessions=72).gateway)
+        assert logged == []
+        make_server(Starlette(), config_of(max_sessions=73).gateway)
+        assert [entry["event"] for entry in logged] == ["open_files_limit_is_low"]
 
 
 def test_the_limit_leaves_descriptors_for_everything_else(monkeypatch):
