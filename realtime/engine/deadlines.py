@@ -198,6 +198,13 @@ class _Step:
         if self.is_empty:
             self.add(item)
             return
+        if item.num_tokens == 1:
+            context = self._context + item.num_context
+            if self.limit_s == math.inf or (
+                self._predict(self._rows + 1, self._prefill, context) <= self.limit_s
+            ):
+                self._take(item, 1)
+            return
         count = min(item.num_tokens, self._left, self._prefill_room(item.num_context))
         if count == item.num_tokens or count >= _LEAST_PREFILL:
             self._take(item, count)
