@@ -70,8 +70,9 @@ STUDIES = {
         question="one H200, Orpheus-3B, Poisson arrivals: below and above what is admissible",
         machine="h200",
         loads=(0.9, 1.5),
-        policies=_RIVALS,
-        seconds=30.0,
+        policies=("ours", "fifo", "static_cap"),
+        warm_s=30.0,
+        seconds=20.0,
     ),
     "h200-retry": Study(
         question="the load falls to 80 % after an overload: do those who come back get in?",
@@ -124,8 +125,7 @@ STUDIES = {
         question="default voice on two Zen 3 cores, Poisson arrivals",
         machine="cpu",
         loads=(0.5, 0.9, 1.2, 1.5, 2.0),
-        num_seeds=2,
-        seconds=120.0,
+        seconds=100.0,
     ),
     "cpu-noisy": Study(
         question="the same with steps that vary by 10 % and pauses of 20 ms",
