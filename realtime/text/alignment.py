@@ -5,6 +5,7 @@ stands for, so that a position in the rewritten text leads back to the caller's 
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 Replace = Callable[[re.Match[str]], str | None]
@@ -58,6 +59,25 @@ class AlignedText:
         self.starts = [at for at, piece in zip(self.starts, pieces, strict=True) for _ in piece]
         self.ends = [at for at, piece in zip(self.ends, pieces, strict=True) for _ in piece]
         self.text = "".join(pieces)
+
+    def part(self, first: int, behind: int) -> "AlignedText":
+        """A copy of ``text[first:behind]`` that still leads back to the same source."""
+        piece = AlignedText(self.text[first:behind])
+        piece.starts, piece.ends = self.starts[first:behind], self.ends[first:behind]
+        return piece
+
+    def source_offset(self, at: int) -> int:
+        """Source offset of the gap before character ``at``.
+
+        Where both sides stand for the same written characters, their share of these.
+        """
+        if at >= len(self.text):
+            return self.ends[-1] if self.ends else 0
+        start, end = self.starts[at], self.ends[at]
+        if at == 0 or self.starts[at - 1] != start:
+            return start
+        first, behind = bisect_left(self.starts, start), bisect_right(self.starts, start)
+        return start + (end - start) * (at - first) // (behind - first)
 
     def span(self, first: int, behind: int) -> tuple[int, int]:
         """Source span of ``text[first:behind]``, a non-empty range inside the text."""

@@ -44,7 +44,7 @@ _VARIANTS = {
     "Ł": "L",
 }
 # Symbols that some rule reads; every other symbol, emoji among them, is dropped.
-_READ_SYMBOLS = frozenset("¢£€¥₹₩°©±×÷→≤≥≠≈§½¼¾⅓⅔⅛⅜⅝⅞²³–—…“”•")
+_READ_SYMBOLS = frozenset("¢£€¥₹₩₽₺₪₿฿₫₦₱°©±×÷→≤≥≠≈§√∞½¼¾⅓⅔⅛⅜⅝⅞²³–—…“”•")
 # Format and control characters, marks without their letter, modifiers such as skin tones.
 _INVISIBLE = frozenset(("Cf", "Cc", "Mn", "Me", "Mc", "Sk"))
 _GREEK = range(0x370, 0x400)
@@ -77,6 +77,8 @@ def _clean_letter(letter: str) -> str:
 
 
 _COMBINED = re.compile(r"[A-Za-z][\u0300-\u036f]+")
+_POWER = re.compile(r"(?<=[\w)])[⁰¹²³⁴-⁹⁻⁺]*[⁰⁴-⁹⁻][⁰¹²³⁴-⁹⁻]*")
+_PLAIN_POWER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
 
@@ -90,6 +92,7 @@ def clean_characters(text: AlignedText) -> None:
     """Leave only characters that some later rule or the lexicon knows."""
     text.sub(_SURROGATES, lambda _: " ")
     text.sub(_COMBINED, _compose)
+    text.sub(_POWER, lambda match: "^" + match.group().translate(_PLAIN_POWER))
     text.map_characters(clean_character)
 
 
@@ -108,7 +111,13 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"<!--[^<>]{0,500}-->|</?[A-Za-z][^<>]{0,500}>"), " "),
     (re.compile(r"!?\[([^\[\]]{0,300})\](?:\([^()\s]{0,500}\)|\[[^\[\]]{0,100}\])"), r"\1"),
     (re.compile(rf"\[(?:[a-z]+ )?(?:{_STAGE_WORDS}|[a-z]+(?:ing|ly))(?: [a-z]+)?\]"), " "),
-    (re.compile(rf"(?<!\S)\({_STAGE_WORDS}\)|(?<!\S)\*{_STAGE_WORDS}\*(?!\S)"), " "),
+    (
+        re.compile(
+            rf"(?<!\S)\({_STAGE_WORDS}(?: [a-z]+ly)?\)"
+            rf"|(?<!\S)\*{_STAGE_WORDS}(?: [a-z]+ly)?\*(?!\S)"
+        ),
+        " ",
+    ),
     (re.compile(r"&nbsp;|&#160;"), " "),
     (re.compile(r"&amp;"), "&"),
     (re.compile(r"&lt;"), "<"),
@@ -129,7 +138,7 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "",
     ),
-    (re.compile(r"[-*_=~]{3,}"), " "),
+    (re.compile(r"[-*_=~]{3,}|([#%&@^|+<>×€£¥$])\1{2,}"), " "),  # rules and decoration
     (re.compile(r"\|[\s|]*+"), ", "),
     (re.compile(r"•"), ", "),
 )
@@ -147,6 +156,13 @@ _EMPTY_BRACKETS = re.compile(r"\([ ,.]*\)|\"[ ]*\"|“[ ]*”")
 _LOOSE_HYPHEN = re.compile(r"(?<=\s)-+(?=\s)|–|--+")
 _EDGE_HYPHEN = re.compile(r"(?<![A-Za-zÀ-ɏ0-9.,])-+|-+(?![A-Za-zÀ-ɏ0-9])")
 _LOOSE_QUOTE = re.compile(r"(?<![A-Za-zÀ-ɏ0-9])'+(?![A-Za-zÀ-ɏ0-9])")
+# A quotation in single marks; "'em" and "'tis" are words, "dogs'" and "goin'" have no opening one.
+_OPENING_QUOTE = re.compile(
+    r"(?<![\w'])'(?!(?:em|tis|twas|til|cause|cuz|bout|round|n)\b)(?=\w(?:[^'\n]|'(?=\w)){0,120}'(?!\w))",
+    re.IGNORECASE,
+)
+_CLOSING_QUOTE = re.compile(r"(?<=[\w.,!?])'(?!\w)")
+_APOSTROPHE = re.compile("'")
 _SPACED_STOP = re.compile(r" (?=[,.;:!?…])")
 _LEADING = re.compile(r"\A[\s,;:.!?…—\-)]+")
 
@@ -162,6 +178,17 @@ def _join_punctuation(match: re.Match[str]) -> str:
     return next((mark for mark in ".—;:," if mark in run), "—")
 
 
+def _drop_single_quotes(text: AlignedText) -> None:
+    """The marks around a quotation, which would else be read as part of its first and last word."""
+    marks: set[int] = set()
+    for opening in _OPENING_QUOTE.finditer(text.text):
+        closing = _CLOSING_QUOTE.search(text.text, opening.end())
+        if closing is not None:
+            marks |= {opening.start(), closing.start()}
+    if marks:
+        text.sub(_APOSTROPHE, lambda match: "" if match.start() in marks else None)
+
+
 def clean_leftovers(text: AlignedText) -> None:
     """After all readings: only letters, digits and the marks that shape prosody remain."""
     text.sub(_NOT_READ, lambda match: "—" if match.group() == "–" else " ")
@@ -169,6 +196,7 @@ def clean_leftovers(text: AlignedText) -> None:
     text.sub(_LOOSE_HYPHEN, lambda _: "—")
     text.sub(_EDGE_HYPHEN, lambda _: " ")
     text.sub(_LOOSE_QUOTE, lambda _: " ")
+    _drop_single_quotes(text)
     text.sub(_EMPTY_BRACKETS, lambda _: " ")
     squeeze_spaces(text)
     text.sub(_SPACED_STOP, lambda _: "")

@@ -6,13 +6,12 @@ Python code points in the whole text the caller has sent, surrogates that arrive
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from realtime.text.phonemes import FrontEnd, Reading, Word
+from realtime.text.phonemes import FrontEnd, Word
 from realtime.text.scanner import Cut, Limits, Scanner
 
 
@@ -142,7 +141,7 @@ class TextStream:
 
     def _read(self, source: str, *, ends_sentence: bool) -> list[Segment]:
         released: list[Segment] = []
-        parts = [part for part in self._readings(source, self._base) if part[0].phonemes]
+        parts = self._front_end.read_parts(source, self._base, self._policy.max_phonemes)
         self._base += len(source)
         for number, (reading, read_until) in enumerate(parts, start=1):
             is_last = number == len(parts)
@@ -161,13 +160,3 @@ class TextStream:
             self._next_index += 1
             self._covered = end
         return released
-
-    def _readings(self, source: str, offset: int) -> Iterator[tuple[Reading, int]]:
-        """Readings of ``source`` with the offset behind each, halved until short enough."""
-        reading = self._front_end.read(source, offset)
-        if len(reading.phonemes) <= self._policy.max_phonemes or len(source) < 2:
-            yield reading, offset + len(source)
-            return
-        middle = source.rfind(" ", len(source) // 4, len(source) * 3 // 4) + 1 or len(source) // 2
-        yield from self._readings(source[:middle], offset)
-        yield from self._readings(source[middle:], offset + middle)

@@ -27,6 +27,16 @@ def test_rows_of_the_shared_evaluation_are_read_as_expected(front_end):
     assert len(ROWS) - len(misses) >= MIN_MATCHING_ROWS, misses
 
 
+MORE_ROWS = (Path(__file__).parents[1] / "data" / "normalise_more.tsv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("row", MORE_ROWS.splitlines())
+def test_every_kind_of_written_form_is_read(front_end, row):
+    source, _, expected = row.partition("\t")
+    said = canonical(front_end.read(source.replace("\\n", "\n")).text)
+    assert said in [canonical(reading) for reading in expected.split(" | ")]
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from realtime.errors import UnspeakableTextError
+from realtime.text.normalise import normalise
 from realtime.text.phonemes import load_alphabet
 from realtime.text.segment import SegmentPolicy, TextStream
 
@@ -101,3 +102,56 @@ def test_front_end_may_be_shared_by_threads(front_end):
     for thread in threads:
         thread.join()
     assert all(results[name] == expected for name in range(4))
+
+
+HOSTILE = ["1-1-1-", "<<<<", "-1", "1e1 ", "x<1>", "$1", "1.1.", "%%", "€", "W ", "9", "a-"]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_dense_text_is_read_once_in_parts_that_are_short_enough(front_end, monkeypatch, unit):
+    tokenized = []
+    tokenize = front_end._g2p.tokenize
+
+    def counting(text):
+        tokenized.append(len(text))
+        return tokenize(text)
+
+    monkeypatch.setattr(front_end._g2p, "tokenize", counting)
+    source = (unit * 240)[:240]
+    parts = front_end.read_parts(source, 100, 400)
+    assert sum(tokenized) <= 1.1 * len(normalise(source).text) + 10
+    offsets = [end for _, end in parts]
+    assert offsets == sorted(offsets)
+    assert not offsets or 100 < offsets[-1] <= 100 + len(source)
+    for reading, end in parts:
+        assert 0 < len(reading.phonemes) <= 400
+        assert all(100 <= word.start <= word.end <= end for word in reading.words)
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_words_looked_up_grow_no_faster_than_the_text(front_end, monkeypatch, unit):
+    counts = []
+    lexicon = front_end._g2p.lexicon
+
+    class Counting:
+        def __call__(self, *arguments, **named):
+            counts[-1] += 1
+            return lexicon(*arguments, **named)
+
+        def __getattr__(self, name):
+            return getattr(lexicon, name)
+
+    monkeypatch.setattr(front_end._g2p, "lexicon", Counting())
+    for length in (120, 240):
+        counts.append(0)
+        front_end.read_parts((unit * length)[:length], 0, 400)
+    assert counts[1] <= 2.5 * counts[0] + 10
+
+
+def test_parts_have_the_words_of_the_whole(front_end):
+    source = "It cost $1,234,567.89 and then $7,654,321.98 and £3,333,333.33, " * 3
+    whole = front_end.read(source)
+    parts = front_end.read_parts(source, 0, 200)
+    assert len(parts) > 3
+    said = " ".join(reading.text for reading, _ in parts)
+    assert said.replace(" ", "") == whole.text.replace(" ", "")

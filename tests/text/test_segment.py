@@ -24,6 +24,11 @@ class LetterFrontEnd:
         words = (Word(0, offset, offset + len(source)),)
         return Reading(text=source.strip(), phonemes=letters, words=words)
 
+    def read_parts(self, source, offset, max_phonemes):
+        reading = self.read(source, offset)
+        assert len(reading.phonemes) <= max_phonemes
+        return [(reading, offset + len(source))] if reading.phonemes else []
+
 
 WHOLE_SENTENCES = SegmentPolicy(first_min_chars=200, first_max_chars=200, max_chars=240)
 SHORT = SegmentPolicy(first_min_chars=10, first_max_chars=20, max_chars=60)

@@ -72,6 +72,7 @@ def _handle(match: re.Match[str]) -> str:
 
 RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"\b(?:https?|ftp)://[^\s<>\"]++|(?<![\w.@])www\.[^\s<>\"]++"), _address),
+    (re.compile(r"\blocalhost(?::\d{2,5})?(?:/[^\s<>\"]*+)?"), _address),
     (re.compile(r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)+"), _address),
     (
         re.compile(
@@ -85,7 +86,8 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     ),
     (
         re.compile(
-            r"(?<![\w./-])(?P<v>[vV]\.? ?)?(?P<parts>\d{1,6}(?:\.\d{1,6}){2,})(?![\w.]\w)\b"
+            r"(?<![\w./-])(?P<v>[vV]\.? ?)?(?!\d{3}\.\d{3}\.\d{4}\b)"
+            r"(?P<parts>\d{1,6}(?:\.\d{1,6}){2,})(?![\w.]\w)\b"
         ),
         _version,
     ),

@@ -41,6 +41,43 @@ def _iso(match: re.Match[str]) -> str | None:
     return _day_of(int(month), int(day), year)
 
 
+def _timestamp(match: re.Match[str]) -> str | None:
+    date = _day_of(int(match.group(2)), int(match.group(3)), match.group(1))
+    hour, minute = int(match.group(4)), int(match.group(5))
+    if date is None or hour > 24 or minute > 59:
+        return None
+    return f"{date} at {_clock(hour, minute)}{' U.T.C' if match.group(6) else ''}"
+
+
+def _clock(hour: int, minute: int) -> str:
+    spoken = numbers.cardinal(str(hour))
+    if not minute:
+        return spoken + (" o'clock" if 0 < hour <= 12 else " hundred")
+    return spoken + (" oh " if minute < 10 else " ") + numbers.cardinal(str(minute))
+
+
+def _hours_and_minutes(match: re.Match[str]) -> str:
+    return _counted(
+        (match.group(1), "hour"), (match.group(2), "minute"), (match.group(3), "second")
+    )
+
+
+def _minutes_and_seconds(match: re.Match[str]) -> str:
+    return _counted((match.group(1), "minute"), (match.group(2), "second"))
+
+
+def _counted(*counts: tuple[str | None, str]) -> str:
+    return " ".join(
+        f"{numbers.cardinal(count)} {unit}{'' if count == '1' else 's'}"
+        for count, unit in counts
+        if count
+    )
+
+
+def _month_range(match: re.Match[str]) -> str:
+    return f"{month_name(match.group(1))} to {month_name(match.group(2))}"
+
+
 def _slashes(match: re.Match[str]) -> str | None:
     first, second, year = int(match.group(1)), int(match.group(2)), match.group(3)
     month, day = (first, second) if first <= 12 else (second, first)
@@ -157,6 +194,25 @@ def _era(match: re.Match[str]) -> str:
 
 _HALF = r"([AaPp]\.?[Mm]\b\.?|[AaPp]\b)"
 RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
+    (
+        re.compile(
+            r"(?<![\w-])(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})"
+            r"(?::\d{2}(?:\.\d{1,9})?)?(Z)?(?![\w:])"
+        ),
+        _timestamp,
+    ),
+    (
+        re.compile(
+            r"(?<![\w.,])(\d{1,2}) ?h(?:rs?)? ?(\d{1,2}) ?m(?:in)?(?: ?(\d{1,2}) ?s(?:ec)?)?(?!\w)"
+        ),
+        _hours_and_minutes,
+    ),
+    (
+        re.compile(r"(?<![\w.,])(\d{1,2}) ?m(?:in)? ?(\d{1,2}) ?s(?:ec)?(?!\w)"),
+        _minutes_and_seconds,
+    ),
+    (re.compile(rf"\b({_MONTH})\.? ?[-–—] ?({_MONTH})\b\.?"), _month_range),
+    (re.compile(r"(?<=\b[Nn]oon)[-–—](?=\d)|(?<=\b[Mm]idnight)[-–—](?=\d)"), lambda _: " to "),
     (re.compile(r"(?<![\w-])(\d{4})-(\d{2})-(\d{2})(?:(?=T\d)|\b(?!-))"), _iso),
     (re.compile(r"(?<![\w/])(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})\b(?!/)"), _slashes),
     (re.compile(rf"(?<![\w/])(\d{{1,2}})/({_YEAR})\b(?!/)"), _month_and_year),

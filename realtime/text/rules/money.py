@@ -6,8 +6,8 @@ import re
 from realtime.text import numbers, tables
 from realtime.text.alignment import Replace
 
-_SIGN = r"US\$|[$£€¥₹₩]"
-_CODE = r"USD|EUR|GBP|JPY"
+_SIGN = r"(?:US|AU|CA|NZ|HK|[ACRS])\$|[$£€¥₹₩₽₺₪₿฿₫₦₱]"
+_CODE = r"USD|EUR|GBP|JPY|AUD|CAD|CHF|CNY|RMB|INR|KRW|MXN|SEK|NOK|DKK|BTC"
 AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _MAGNITUDE = r"hundred|thousand|million|billion|trillion|(?:[kKmMbBtT]|[bB]n|[mM]n|tn|MM)(?![\w'])"
 

@@ -82,6 +82,20 @@ def _roman_ordinal(match: re.Match[str]) -> str | None:
     return f"{name} the {numbers.ordinal(str(roman_value(numeral)))}"
 
 
+def _roman_century(match: re.Match[str]) -> str:
+    return numbers.ordinal(str(roman_value(match.group(1))))
+
+
+def _small_roman(match: re.Match[str]) -> str | None:
+    if match.group(1).lower() not in tables.ROMAN_CARDINAL:
+        return None
+    return f"{match.group(1)} {numbers.cardinal(str(roman_value(match.group(2).upper())))}"
+
+
+def _letters(match: re.Match[str]) -> str:
+    return ".".join(match.group().upper())
+
+
 def _shouting(match: re.Match[str]) -> str:
     return match.group().lower()
 
@@ -119,8 +133,13 @@ NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(rf"\b({_SHORT_MONTH})\.(?!\w)"), _month),
     (re.compile(r"(?<![\w.])[A-Z]\.(?: ?[A-Z]\.){0,5} (?=[A-Z][a-z])"), _initials),
     (re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)"), _dotted),
-    (re.compile(rf"\b([A-Za-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_cardinal),
-    (re.compile(rf"\b([A-Z][a-z]+) {_ROMAN}\b(?![.'-]\w)"), _roman_ordinal),
+    (re.compile(rf"\b{_ROMAN}(?<=\w)(?= [Cc]entur(?:y|ies)\b)"), _roman_century),
+    (re.compile(rf"\b([A-Za-z]+) {_ROMAN}(?<=\w)\b(?![.-]\w|'(?!s\b)\w)"), _roman_cardinal),
+    (re.compile(rf"\b([A-Z][a-z]+) {_ROMAN}(?<=\w)\b(?![.-]\w|'(?!s\b)\w)"), _roman_ordinal),
+    (re.compile(r"\b([A-Za-z]+) (ii|iii|iv|vi{1,3}|ix|xi{0,3}|xiv|xv)\b(?!['-])"), _small_roman),
+    (re.compile(r"\b(?:[PM]h|[BM])D(?!\w)|\b(?:MSc|BSc|LLC|LLM)(?!\w)"), _letters),
+    # "CO2", "PM2.5", "GPT-4": letters in front of a number are a name, not a word.
+    (re.compile(r"(?<!\w)[A-Z]{2,3}(?=-?\d)"), _letters),
 )
 SYMBOL_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"\bw/o\b"), lambda _: "without "),

@@ -32,15 +32,23 @@ def _unit(match: re.Match[str]) -> str | None:
         return None
     one, many = tables.UNITS[unit]
     noun = one if numbers.is_one(number) else many
-    if power:
+    if power and "/" in unit:
+        noun += " squared" if power in "²2" else " cubed"  # an acceleration, not an area
+    elif power:
         noun = f"{_POWERS[power]} {noun}"
     if per:
         noun += " per " + tables.UNITS[per][0]
     return f"{_signed(number)} {noun}"
 
 
+def _low_end(match: re.Match[str]) -> str:
+    """The low end of a range with a unit: "5-10 km"."""
+    return f"{_signed(match.group(1))} to "
+
+
 def _inches(match: re.Match[str]) -> str:
-    return f"{numbers.number(match.group(1))} inches"
+    number = match.group(1)
+    return f"{numbers.number(number)} {'inch' if numbers.is_one(number) else 'inches'}"
 
 
 def _millions(match: re.Match[str]) -> str:
@@ -120,6 +128,13 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"(?<![\w.])(\d{1,2})' ?(?:(\d{1,2})(?:\"|''|”))"), _feet_inches),
     (re.compile(r"(?<![\w.])([3-7])'(\d|1[01])(?![\w'])"), _feet_inches),
     (re.compile(r"(?<=[A-Za-z]) [x×] (?=\d)"), lambda _: " by "),
+    (
+        re.compile(
+            rf"(?<![\w.,/-])(-?(?:{AMOUNT})) ?[-–—] ?"
+            rf"(?=(?:{AMOUNT}) ?(?:°|º|(?:{_UNIT})(?![\w'-])))"
+        ),
+        _low_end,
+    ),
     (re.compile(rf"(?<![\w.,])(-?(?:{AMOUNT})) ?(?:°|º) ?([CFK])?(?!\w)"), _degrees),
     (re.compile(rf"(?<![\w.,])({AMOUNT})%? ?[-–—] ?({AMOUNT}) ?%"), _percent_range),
     (re.compile(rf"(?<![\w.,])(-?(?:{AMOUNT})) ?%"), _percent),

@@ -28,7 +28,7 @@ _CODED = r"(?:[Cc]ode|PIN|ZIP|[Zz]ip|[Pp]asscode|[Pp]assword|[Cc]onfirmation(?: 
 RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"(?<![\w.])\+\d{1,3}(?:[ .-]\(?\d{1,5}\)?){1,5}(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.+-])(?:\+?1[ .-])?\(\d{3}\) ?\d{3}[ .-]\d{4}(?![\w-])"), _phone),
-    (re.compile(r"(?<![\w.+-])(?:1-)?\d{3}[-.]\d{3}[-.]\d{4}(?![\w-])"), _phone),
+    (re.compile(r"(?<![\w.+-])(?:1[- ])?\d{3}([-. ])\d{3}\1\d{4}(?![\w-]|[., ]\d)"), _phone),
     (re.compile(r"(?<![\w.+-])\d{3}-\d{4}(?![\w-])"), _phone),
     (re.compile(rf"\b({_DIALLED}|{_CODED}) (\d{{3,12}})\b(?![.,]\d)"), _behind_word),
     (re.compile(r"(?<![\w.,])[49]11\b(?![.,]\d)"), _digits),
