@@ -61,16 +61,17 @@ class Caller:
             text = next(self._texts)
             row = self._new_row(text)
             playout = Playout(session.ready.sample_rate_hz, self._scenario.audible_dbfs)
-            begun_at = self._clock.now()
+            begun_at, pause_s = self._clock.now(), RETRY_S
             try:
                 await self._speak(session, text, row, playout)
             except SpeechError as error:
                 row.error = error.code
+                pause_s = error.retry_after_s or RETRY_S
             row.total_s = self._clock.now() - begun_at
             _note_playout(row, playout, begun_at)
             self._recorder.add(row)
             if row.error is not None:
-                await anyio.sleep(RETRY_S)
+                await anyio.sleep(pause_s)
                 if not await _is_usable(session):
                     return
             elif self._scenario.listens and playout.ends_at is not None:

@@ -86,6 +86,8 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
         dtype: `auto` is float32 on the CPU and bfloat16 on CUDA.
         threads: Torch threads of the loop; one, because a second one on a busy core costs more than
             it brings.
+        kv_dtype: Of cached keys and values. `auto` is float16 on the CPU, where reading them bounds
+            the number of streams (arithmetic stays float32), and `dtype` on CUDA.
         compile: `auto` uses the compiled CPU path where a C++ compiler is at hand, `required` fails
             without, `off` never.
         max_streams: Sequences that generate at once.
@@ -124,6 +126,7 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    kv_dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     threads: Annotated[int, Meta(ge=1, le=256)] = 1
     compile: Literal["auto", "off", "required"] = "auto"
     max_streams: Annotated[int, Meta(ge=1, le=4096)] = 32

@@ -112,7 +112,7 @@ H200_SNAC = msgspec.structs.replace(H200, name="h200-snac", lookahead_frames=3)
 # The same with what schedule, commit and emit take in Python on one Zen 3 core (bench.host_cost),
 # not overlapped with the step.
 H200_HOST = msgspec.structs.replace(
-    H200, name="h200-host", host=StepCosts(step_s=20e-6, row_s=11e-6, prefill_s=0.0)
+    H200, name="h200-host", host=StepCosts(step_s=20e-6, row_s=17e-6, prefill_s=0.0)
 )
 
 # Default voice, one Zen 3 core for steps (6.9, 11.7, 20.6 ms at 8, 16, 32 rows), one for the codec

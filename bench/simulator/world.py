@@ -162,7 +162,8 @@ class World:
             return
         request.text_at.append(at)
         segment = request.caller.segments[index]
-        prompt = (1,) * segment.prompt_tokens
+        # no two callers say the same, so nobody gains from another's cached prompt
+        prompt = (1 + request.call.caller,) * segment.prompt_tokens
         self.scheduler.append(request_id, index, prompt, segment.num_phonemes)
         if index == len(request.caller.segments) - 1:
             self.scheduler.end_text(request_id)

@@ -64,6 +64,7 @@ class EngineBuilder:
         self._clock = clock
         self.device = self._device()
         self.dtype = self._dtype()
+        self.kv_dtype = self._kv_dtype()
         self._folder = voice_folder(config.voice)
         self.voice = load_voice(self._folder, device=self.device, dtype=self.dtype)
         sizing = self._size_cache()
@@ -86,12 +87,19 @@ class EngineBuilder:
         )
         self.is_compiled = False
 
+    def _kv_dtype(self) -> torch.dtype:
+        if self._config.kv_dtype == "auto":
+            return torch.float16 if self.device == "cpu" else self.dtype
+        if self._config.kv_dtype == "bfloat16" and self.device == "cpu":
+            raise ValueError("kv_dtype bfloat16 is for CUDA: the CPU kernels store float16")
+        return getattr(torch, self._config.kv_dtype)
+
     def _size_cache(self) -> KVSizing:
         """Blocks that the configuration and this machine's memory allow; says why so many."""
         config, spec = self._config, self.voice.spec.model
         is_cuda = self.device != "cpu"
         sizing = size_cache(
-            block_bytes(spec, config.block_size, self.dtype),
+            block_bytes(spec, config.block_size, self.kv_dtype),
             -(-spec.max_positions // config.block_size),
             memory_mib=config.kv_memory_mib,
             max_streams=config.max_streams,
@@ -178,7 +186,7 @@ class EngineBuilder:
             device=self.device,
         )
         kv = KVCache.allocate(
-            spec, self._num_blocks, config.block_size, device=self.device, dtype=self.dtype
+            spec, self._num_blocks, config.block_size, device=self.device, dtype=self.kv_dtype
         )
         return ModelRunner(model, spec, kv, buffers)
 

@@ -7,7 +7,8 @@ Four kinds of work, in this order:
 2. *start-up*: streams whose listener holds nothing yet, first come first served. Speech that starts
    a little later is better than speech that stutters, so they come behind the urgent ones;
 3. *the rest*, the earliest to run dry first. Those with more than `comfort_s` in hand stand back
-   where their rows would stretch a step that urgent or start-up work waits for;
+   where their rows would stretch a step that urgent or start-up work waits for, but only beyond
+   a share of what a token plays: full batches are what a loaded machine lives on;
 4. *batch*: requests without a listener take what is left.
 
 A stream further than `high_water_s` ahead is parked until it is down to `low_water_s`: what nobody
@@ -32,6 +33,9 @@ class DeadlinePolicy(msgspec.Struct, frozen=True, kw_only=True):
         low_water_s: A parked stream goes on here.
         high_water_s: A stream is parked here.
         max_stretch_ratio: How much longer comfortable rows may make a step that others wait for.
+        urgent_share_ratio: They may anyway while it takes less than this share of a token's time,
+            where urgent streams wait for it,
+        start_share_ratio: and less than this share where starts do.
         max_start_frames: Frames that a start may collect before the first sound.
 
     Raises:
@@ -43,6 +47,8 @@ class DeadlinePolicy(msgspec.Struct, frozen=True, kw_only=True):
     low_water_s: float = 1.0
     high_water_s: float = 2.0
     max_stretch_ratio: float = 0.25
+    urgent_share_ratio: float = 0.8
+    start_share_ratio: float = 0.4
     max_start_frames: int = 4
 
     def __post_init__(self) -> None:
@@ -52,7 +58,7 @@ class DeadlinePolicy(msgspec.Struct, frozen=True, kw_only=True):
                 f"want urgent_s <= comfort_s <= low_water_s < high_water_s, not {marks}"
             )
 
-    def start_frames(self, first_frame_s: float, frame_s: float) -> int:
+    def start_frames(self, first_frame_s: float, codec_s: float, frame_s: float) -> int:
         """Frames to collect before the first sound.
 
         One, where the next one will be there before it has been played; else as many as bridge the
@@ -60,9 +66,10 @@ class DeadlinePolicy(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             first_frame_s: How long the stream's first frame took.
+            codec_s: How long the codec takes over a frame, waiting included.
             frame_s: How long a frame plays.
         """
-        frames = math.ceil(first_frame_s * _START_CAUTION / frame_s)
+        frames = math.ceil((first_frame_s * _START_CAUTION + codec_s) / frame_s)
         return min(max(frames, 1), self.max_start_frames)
 
 
@@ -128,15 +135,16 @@ def share_step(
     for item in starting:
         step.add(item)
     is_awaited = not step.is_empty
-    step.limit_s = step.seconds * (1.0 + policy.max_stretch_ratio) if is_awaited else math.inf
+    stretched_s = step.seconds * (1.0 + policy.max_stretch_ratio)
+    share = policy.start_share_ratio if starting else policy.urgent_share_ratio
+    step.limit_s = max(stretched_s, share * budget.token_s) if is_awaited else math.inf
     comfortable_from = now + policy.comfort_s
     for item in rest:
         if item.dry_at is not None and item.dry_at < comfortable_from:
             step.add(item)
         else:
             step.add_within(item)
-    if not is_awaited:
-        step.limit_s = max(budget.token_s, step.seconds)
+    step.limit_s = stretched_s if is_awaited else max(budget.token_s, step.seconds)
     for item in batch:
         step.add_within(item)
 
@@ -197,6 +205,13 @@ class _Step:
         """Only what does not pass the limit; something, if the step is empty."""
         if self.is_empty:
             self.add(item)
+            return
+        if item.num_tokens == 1:
+            context = self._context + item.num_context
+            if self.limit_s == math.inf or (
+                self._predict(self._rows + 1, self._prefill, context) <= self.limit_s
+            ):
+                self._take(item, 1)
             return
         count = min(item.num_tokens, self._left, self._prefill_room(item.num_context))
         if count == item.num_tokens or count >= _LEAST_PREFILL:

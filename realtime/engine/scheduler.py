@@ -99,6 +99,7 @@ class Scheduler:
             )
         self.limits = limits
         self._policy = policy
+        self._capacity = capacity
         self._step_time = capacity.step_time
         self._layout = layout
         self._clock = clock
@@ -513,7 +514,7 @@ class Scheduler:
         sequence.text_at = None
         if sequence.num_frames == 1 and sequence.options.wants_audio and not sequence.is_batch:
             sequence.start_frames = self._policy.start_frames(
-                self._frame_time(sequence, now), self._frame_s
+                self._frame_time(sequence, now), self._codec_s(), self._frame_s
             )
         if sequence.num_frames >= sequence.start_frames:
             self._let_go(sequence, now)
@@ -552,6 +553,11 @@ class Scheduler:
             sequence.take_back(finding.num_frames)
             self._residency.rewind(sequence)
         self._end_segment(sequence, now)
+
+    def _codec_s(self) -> float:
+        """How long a codec call takes by now: a frame may have to wait for one and for its own."""
+        codec_time = self._capacity.codec_time
+        return 0.0 if codec_time is None else 2 * codec_time.predict(len(self._running))
 
     def _frame_time(self, sequence: Sequence, now: float) -> float:
         """How long the first frame took, from the intervals between its tokens."""

@@ -133,6 +133,7 @@ class Sequence:
         self._block_table: tuple[int, ...] = ()
         self._codes: list[int] = []
         self._recent: deque[tuple[int, ...]] = deque(maxlen=PENALTY_WINDOW_FRAMES)
+        self._recent_columns: tuple[tuple[int, ...], ...] = ((),) * layout.tokens_per_frame
 
     @property
     def is_idle(self) -> bool:
@@ -204,8 +205,7 @@ class Sequence:
 
     def recent_codes(self) -> tuple[int, ...]:
         """Codes lately drawn at the next token's frame position."""
-        position = len(self._codes)
-        return tuple(frame[position] for frame in self._recent)
+        return self._recent_columns[len(self._codes)]
 
     def begin_segment(self, segment: PendingSegment, guard: SegmentGuard) -> None:
         """Put a segment's prompt behind everything spoken so far; `guard` is to watch it."""
@@ -239,6 +239,7 @@ class Sequence:
         frame = tuple(self._codes)
         self._codes.clear()
         self._recent.append(frame)
+        self._recent_columns = tuple(zip(*self._recent, strict=True))  # asked for at every token
         self.num_frames += 1
         return frame
 

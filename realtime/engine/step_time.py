@@ -8,7 +8,9 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-_SMOOTHING = 0.05  # weight of the newest step in the correction
+_SMOOTHING = 0.01  # weight of the newest step in the correction: about a second's worth
+_RIDGE = 0.005  # how strongly both corrections are drawn to their common one
+_APART = 3.0  # how far each may be from it
 _SLOWEST = 20.0  # a step that took longer than this many predictions was a pause, not a trend
 
 
@@ -69,23 +71,51 @@ def fit(samples: Iterable[StepSample]) -> StepCosts:
 
 class StepTime:
     """`StepCosts` times a running correction: another process on the machine, a clock that was
-    throttled, a longer context than at calibration.
+    throttled, caches that are shared.
 
-    Attributes:
-        correction: How many times longer steps take than fitted, lately.
+    What every step costs and what its work costs are corrected apart, as a busy neighbour touches
+    them differently and a small batch would mislead about a large one. Both come from the steps of
+    about the last second, weighted by how much they tell (recursive least squares of the relative
+    error, drawn to one common factor where the steps are too alike to tell the two apart).
     """
 
     def __init__(self, costs: StepCosts) -> None:
         self.costs = costs
-        self.correction = 1.0
+        self._fixed = self._work = self._ratio = 1.0
+        self._moments = [0.0] * 5  # of fixed and work shares: ff, fw, ww, f, w
+
+    @property
+    def correction(self) -> float:
+        """How many times longer steps take than fitted, lately."""
+        return self._ratio
 
     def predict(self, num_rows: int, num_prefill: int = 0, num_context: int = 0) -> float:
         """Seconds of a step now."""
-        return self.correction * self.costs.predict(num_rows, num_prefill, num_context)
+        fixed_s = self.costs.step_s
+        work_s = self.costs.predict(num_rows, num_prefill, num_context) - fixed_s
+        return self._fixed * fixed_s + self._work * work_s
 
     def observe(self, sample: StepSample) -> None:
         """Learn from a step that was run."""
-        expected_s = self.costs.predict(sample.num_rows, sample.num_prefill, sample.num_context)
-        if expected_s > 0:
-            ratio = min(sample.seconds / expected_s, _SLOWEST)
-            self.correction += _SMOOTHING * (ratio - self.correction)
+        fixed_s = self.costs.step_s
+        whole_s = self.costs.predict(sample.num_rows, sample.num_prefill, sample.num_context)
+        if whole_s <= 0:
+            return
+        ratio = min(sample.seconds / whole_s, _SLOWEST)
+        self._ratio += _SMOOTHING * (ratio - self._ratio)
+        seconds = ratio * whole_s
+        fixed, work = fixed_s / seconds, (whole_s - fixed_s) / seconds
+        for i, moment in enumerate((fixed * fixed, fixed * work, work * work, fixed, work)):
+            self._moments[i] += _SMOOTHING * (moment - self._moments[i])
+        self._solve()
+
+    def _solve(self) -> None:
+        ff, fw, ww, f, w = self._moments
+        pull = _RIDGE * (ff + ww)
+        ff, ww = ff + pull, ww + pull
+        f, w = f + pull * self._ratio, w + pull * self._ratio
+        determinant = ff * ww - fw * fw
+        if determinant > 0:
+            low, high = self._ratio / _APART, self._ratio * _APART
+            self._fixed = min(max((f * ww - w * fw) / determinant, low), high)
+            self._work = min(max((w * ff - f * fw) / determinant, low), high)

@@ -29,7 +29,7 @@ def test_one_stream_is_always_tried():
 def test_slower_steps_mean_fewer_streams():
     machine = capacity(StepCosts(step_s=0.001, row_s=0.0005, prefill_s=0.0))
     before = machine.most_streams(300)
-    for _ in range(200):
+    for _ in range(600):
         machine.step_time.observe(StepSample(10, 0, 0, 2 * 0.006))
     assert machine.most_streams(300) < 0.6 * before
 
@@ -113,6 +113,24 @@ def test_correction_follows_what_steps_take_and_forgets_a_pause():
     time = StepTime(StepCosts(step_s=0.01, row_s=0.0, prefill_s=0.0))
     time.observe(StepSample(1, 0, 0, 5.0))
     assert time.correction < 2.0
-    for _ in range(200):
+    for _ in range(1000):
         time.observe(StepSample(1, 0, 0, 0.015))
     assert time.predict(1) == pytest.approx(0.015, rel=0.01)
+
+
+def test_slow_rows_and_slow_steps_are_told_apart():
+    fitted = StepCosts(step_s=0.002, row_s=0.0002, prefill_s=0.0)
+    time = StepTime(fitted)
+    actual = StepCosts(step_s=0.002, row_s=0.0005, prefill_s=0.0)
+    for index in range(3000):
+        num_rows = 1 + index % 8
+        time.observe(StepSample(num_rows, 0, 0, actual.predict(num_rows)))
+    assert time.predict(32) == pytest.approx(actual.predict(32), rel=0.1)
+    assert time.predict(1) == pytest.approx(actual.predict(1), rel=0.1)
+
+
+def test_steps_that_are_all_alike_move_both_costs_together():
+    time = StepTime(StepCosts(step_s=0.002, row_s=0.0002, prefill_s=0.0))
+    for _ in range(1000):
+        time.observe(StepSample(4, 0, 0, 2 * 0.0028))
+    assert time.predict(20) == pytest.approx(2 * 0.006, rel=0.02)

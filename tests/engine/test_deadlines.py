@@ -51,7 +51,16 @@ def test_starts_are_served_first_come_first_served_in_chunks():
 
 
 def test_comfortable_streams_stand_back_for_a_start():
-    assert share(stream(1, 0.9), stream(2, 0.9), stream(3)) == {3: 1}
+    slow = StepCosts(step_s=0.004, row_s=0.002, prefill_s=0.0005)
+    assert share(stream(1, 0.9), stream(2, 0.9), stream(3), costs=slow) == {3: 1}
+
+
+def test_comfortable_streams_fill_a_share_of_a_tokens_time():
+    others = [stream(i, 0.9) for i in range(20)]
+    for_start = share(*others, stream(99))
+    for_urgent = share(*others, stream(99, 0.1))
+    assert COSTS.predict(len(for_start)) <= 0.4 * 0.0122 < COSTS.predict(len(for_start) + 1)
+    assert COSTS.predict(len(for_urgent)) <= 0.8 * 0.0122 < COSTS.predict(len(for_urgent) + 1)
 
 
 def test_streams_below_the_comfort_mark_do_not_stand_back():
@@ -127,7 +136,12 @@ def test_stream_without_memory_costs_the_others_nothing():
     ("first_frame_s", "frames"), [(0.0, 1), (0.05, 1), (0.07, 2), (0.12, 3), (9.0, 4)]
 )
 def test_start_collects_what_bridges_the_next_frame(first_frame_s, frames):
-    assert POLICY.start_frames(first_frame_s, 2048 / 24000) == frames
+    assert POLICY.start_frames(first_frame_s, 0.0, 2048 / 24000) == frames
+
+
+def test_start_allows_for_the_codec():
+    assert POLICY.start_frames(0.05, 0.005, 2048 / 24000) == 1
+    assert POLICY.start_frames(0.05, 0.02, 2048 / 24000) == 2
 
 
 def test_marks_must_ascend():

@@ -42,7 +42,7 @@ def model():
 class CountingRunner:
     """The real runner, remembering its plans."""
 
-    def __init__(self, model, limits):
+    def __init__(self, model, limits, kv_dtype=torch.float32):
         buffers = StepBuffers(
             max_streams=limits.max_streams,
             max_tokens=limits.max_step_tokens,
@@ -53,7 +53,7 @@ class CountingRunner:
         )
 
         kv = KVCache.allocate(
-            MODEL, limits.num_blocks, limits.block_size, device="cpu", dtype=torch.float32
+            MODEL, limits.num_blocks, limits.block_size, device="cpu", dtype=kv_dtype
         )
         kv.k.fill_(float("nan"))  # whatever reads beyond what was computed shows
         kv.v.fill_(float("nan"))
@@ -78,9 +78,10 @@ class Voices:
         {"temperature": 0.0},
     )
 
-    def __init__(self, model, **changes):
+    def __init__(self, model, kv_dtype=torch.float32, **changes):
         self.limits = msgspec.structs.replace(LIMITS, **changes)
-        self.driver = Driver(self.limits, LAYOUT, CountingRunner(model, self.limits), checks=False)
+        runner = CountingRunner(model, self.limits, kv_dtype)
+        self.driver = Driver(self.limits, LAYOUT, runner, checks=False)
 
     def say(self, request_id, *, parts=1, like=None):
         """Text, seed and settings follow from the number, or from that of another one."""
@@ -135,6 +136,18 @@ def test_stream_is_the_same_alone_and_in_any_company(model, alone):
         assert voices.codes(request_id) == expected
         assert len(expected) > 3
     assert len({str(voices.codes(i)) for i in range(28)}) > 20
+
+
+def test_half_precision_pages_make_streams_no_less_independent(model):
+    company = Voices(model, torch.float16)
+    for request_id in range(12):
+        company.say(request_id, parts=1 + request_id % 2)
+    company.driver.run()
+    for request_id in range(12):
+        alone = Voices(model, torch.float16, max_streams=1, num_blocks=64, max_step_tokens=7)
+        alone.say(request_id, parts=1 + request_id % 2)
+        alone.driver.run()
+        assert company.codes(request_id) == alone.codes(request_id)
 
 
 def test_same_seed_repeats_and_another_seed_differs(model):
