@@ -12,7 +12,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from realtime import wire
 from realtime.errors import RequestTimeoutError, SpeechError, TooManySessionsError
-from realtime.gateway.context import error_message
 
 REQUEST_TIMEOUT_S = 10.0
 MAX_REQUEST_HEAD_BYTES = 16 * 1024
@@ -24,7 +23,7 @@ _OTHER_DESCRIPTORS = 64
 
 def closing_response(status: HTTPStatus, error: SpeechError) -> bytes:
     """An HTTP response, as bytes, for connections that no application answers; the last one."""
-    body = wire.encode_message(error_message(error)).encode()
+    body = wire.encode_message(wire.error_message(error)).encode()
     headers = [f"HTTP/1.1 {status.value} {status.phrase}", "Content-Type: application/json"]
     if error.retry_after_s is not None:
         headers.append(f"Retry-After: {round(error.retry_after_s)}")

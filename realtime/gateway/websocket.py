@@ -24,10 +24,9 @@ from realtime.errors import (
     SpeechError,
     TooManyFramesError,
 )
-from realtime.gateway.context import error_message
 from realtime.gateway.frame_meter import FrameMeter
 from realtime.gateway.http import closing_response
-from realtime.wire import encode_message
+from realtime.wire import encode_message, error_message
 
 SCOPE_KEY = "realtime.socket"
 WRITE_BUFFER_BYTES = 32 * 1024
