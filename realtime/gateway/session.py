@@ -159,6 +159,9 @@ class Session:
             message: dict[str, Any] = dict(await self._websocket.receive())
             if message["type"] == "websocket.disconnect":
                 self._close_code = int(message.get("code") or 1005)
+                if self._socket.broken_by is not None:
+                    code = self._socket.broken_by.code
+                    self._services.metrics.errors.labels(code=code).inc()
                 return
             at = self._clock.now()
             text = message.get("text")

@@ -44,7 +44,11 @@ _REASONS: dict[int, SpeechError] = {
 
 
 class GatewaySocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol class; the session finds it in the connection's ASGI scope."""
+    """uvicorn's protocol class; the session finds it in the connection's ASGI scope.
+
+    Attributes:
+        broken_by: What the peer did that ended the connection below the session; else `None`.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,6 +59,7 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         self._has_request_head = False
         self._unanswered_ping = b""
         self._turns_without_message = 0
+        self.broken_by: SpeechError | None = None
 
     async def run_asgi(self) -> None:
         """Run the application with this object in its scope."""
@@ -168,6 +173,7 @@ class GatewaySocket(WebSocketsSansIOProtocol):
             close = Frame(Opcode.CLOSE, Close(error.close_code, error.code).serialize())
             self.transport.write(text.serialize(mask=False) + close.serialize(mask=False))
         self.close_sent = True
+        self.broken_by = error
         self.queue.put_nowait(
             {"type": "websocket.disconnect", "code": error.close_code, "reason": error.code}
         )

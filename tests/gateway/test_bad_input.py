@@ -91,6 +91,8 @@ async def test_invalid_utf8_is_refused():
         caller.socket.transport.write(frame.serialize(mask=True))
         error = await caller.until(wire.Error)
         assert (error.code, await caller.close_code()) == ("malformed_message", 1007)
+        counted = 'speech_errors_total{code="malformed_message"} 1.0'
+        await until_true(lambda: counted in running.metrics.render()[0].decode())
 
 
 async def test_unknown_voice_in_hello_ends_the_session_and_in_text_the_context():
