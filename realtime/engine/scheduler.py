@@ -155,7 +155,7 @@ class Scheduler:
     @property
     def most_streams(self) -> int:
         """Listeners that this machine keeps at their rate now."""
-        return self._admission.most_streams
+        return self._admission.most_streams(self._clock.now())
 
     @property
     def step_correction(self) -> float:
