@@ -7,9 +7,8 @@ changes its meaning. This module knows no transport.
 
 from typing import ClassVar
 
-# What a start takes until requests are served, rounded up: the engine's own after it was lost, and
-# the whole service's where one is restarted behind the same address.
-RETRY_AFTER_S = 4.0
+ENGINE_START_S = 4.0
+"""What an engine takes to start, rounded up: when to try again while there is none."""
 
 
 class SpeechError(Exception):
@@ -19,17 +18,19 @@ class SpeechError(Exception):
         code: Stable snake_case identifier, on the wire.
         close_code: WebSocket close code when the error ends the whole connection.
         is_retryable: Whether the same request may succeed later, unchanged.
+        usual_retry_after_s: `retry_after_s` where the one who raises it knows no better.
         retry_after_s: When to try again, in seconds; `None` when unknown.
     """
 
     code: ClassVar[str] = "internal"
     close_code: ClassVar[int] = 1011
     is_retryable: ClassVar[bool] = False
+    usual_retry_after_s: ClassVar[float | None] = None
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = self.usual_retry_after_s if retry_after_s is None else retry_after_s
 
 
 class RequestError(SpeechError):
@@ -58,6 +59,25 @@ class MessageTooBigError(RequestError):
 
     code = "message_too_big"
     close_code = 1009
+
+
+class ProtocolViolationError(RequestError):
+    """A frame that the WebSocket protocol does not allow."""
+
+    code = "protocol_violation"
+    close_code = 1002
+
+
+class BadRequestHeadError(RequestError):
+    """The head of the HTTP request is too large."""
+
+    code = "request_head_too_large"
+
+
+class TooManyFramesError(RequestError):
+    """A flood of frames that make no messages."""
+
+    code = "too_many_frames"
 
 
 class OutOfOrderError(RequestError):
@@ -140,6 +160,7 @@ class TooManySessionsError(CapacityError):
     """The gateway holds as many connections as it may."""
 
     code = "too_many_sessions"
+    usual_retry_after_s = 5.0
 
 
 class ShuttingDownError(CapacityError):
@@ -147,6 +168,7 @@ class ShuttingDownError(CapacityError):
 
     code = "shutting_down"
     close_code = 1001
+    usual_retry_after_s = ENGINE_START_S  # of the service that takes over
 
 
 class EngineError(SpeechError):
@@ -160,6 +182,7 @@ class EngineLostError(EngineError):
     """The engine process died or hung; it is being restarted."""
 
     code = "engine_lost"
+    usual_retry_after_s = ENGINE_START_S
 
 
 class EngineNotReadyError(EngineError):
@@ -167,6 +190,7 @@ class EngineNotReadyError(EngineError):
 
     code = "engine_not_ready"
     close_code = 1013
+    usual_retry_after_s = ENGINE_START_S
 
 
 class ConfigError(SpeechError):

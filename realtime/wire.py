@@ -21,6 +21,7 @@ MAX_CONTEXT_NAME_CHARS = 128
 
 ContextName = Annotated[str, Meta(min_length=1, max_length=MAX_CONTEXT_NAME_CHARS)]
 DoneReason = Literal["end_of_speech", "cancelled", "length", "guard", "error"]
+SpeechWarning = Literal["nothing_speakable", "partly_unspoken"]
 OutputKind = Literal["audio", "tokens"]
 Priority = Literal["live", "batch"]
 
@@ -255,6 +256,9 @@ class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
     Attributes:
         samples: Samples sent to the client.
         char: Character of the client's text (code point offset) that those samples reach.
+        warning: `nothing_speakable`: the text was not blank, and nothing of it is read aloud;
+            `partly_unspoken`: letters of it were left out.
+        unspoken_letters: Letters that were left out because the voice does not know their script.
     """
 
     context: str
@@ -262,6 +266,8 @@ class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
     samples: int
     char: int
     metrics: Metrics
+    warning: SpeechWarning | None = None
+    unspoken_letters: int = 0
 
 
 class Error(_FromServer, frozen=True, kw_only=True, tag="error"):

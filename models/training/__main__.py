@@ -18,6 +18,7 @@ from models.weights import load_voice
 STAGES = (
     "corpus",
     "speech",
+    "speakers",
     "codec",
     "tokens",
     "language",
@@ -70,6 +71,8 @@ def _work(
     match arguments.stage:
         case "speech":
             stages.make_speech(run, config, worker)
+        case "speakers":
+            stages.read_second(run, config, worker)
         case "codec":
             stages.train_codec_tokens(run, config, worker, budget_s)
         case "tokens":
@@ -162,6 +165,7 @@ def main() -> None:
     plan = [
         ("corpus", 0.0),
         ("speech", 0.0),
+        *([("speakers", 0.0)] if config.second.voice else []),
         ("codec", codec),
         ("tokens", 0.0),
         ("language", language),

@@ -35,11 +35,34 @@ class SpeechConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         speed: Of speaking; 1.0 is the teacher's own pace.
         shard_lines: Lines in one shard.
         hours: Stop after this much speech.
+        varied_ratio: Lines that are spoken at a random speed, from `slowest` to `fastest` times the
+            default pace.
     """
 
     speed: float = 0.92
     shard_lines: int = 500
-    hours: float = 12.5
+    hours: float = 16.0
+    varied_ratio: float = 0.25
+    slowest: float = 0.68
+    fastest: float = 1.32
+
+
+class SecondSpeakerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who else the voice can speak as.
+
+    Attributes:
+        voice: Name of a Kokoro voice; empty leaves the voice with one speaker.
+        model: Folder with Kokoro's model; wanted where the speaker is to be learnt or improved.
+        speed: Kokoro's, at the default pace.
+        reference_hz: Its usual pitch.
+        lines: Of the corpus that it reads; slow, so minutes of speech rather than hours.
+    """
+
+    voice: str = "am_michael"
+    model: str = ""
+    speed: float = 0.92
+    reference_hz: float = 106.0
+    lines: int = 400
 
 
 class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,10 +76,13 @@ class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ffn_size: int = 704
     tie_embeddings: bool = False
     max_positions: int = 2048
+    speeds: tuple[float, ...] = tuple(round(0.7 + 0.05 * i, 2) for i in range(13))
 
     def model_spec(self, codec: CodecSpec) -> ModelSpec:
-        """The whole spec: text symbols, three marks, then a block of codes per frame position."""
+        """The whole spec: symbols, three marks, a block of codes per frame position, controls."""
         symbols = PhonemeTokenizer().num_ids
+        controls = symbols + 3 + codec.tokens_per_frame * codec.codebook_size
+        speakers = codec.num_speakers if codec.num_speakers > 1 else 0
         return ModelSpec(
             num_layers=self.num_layers,
             hidden_size=self.hidden_size,
@@ -66,13 +92,16 @@ class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             ffn_size=self.ffn_size,
             tie_embeddings=self.tie_embeddings,
             max_positions=self.max_positions,
-            vocab_size=symbols + 3 + codec.tokens_per_frame * codec.codebook_size,
+            vocab_size=controls + speakers + len(self.speeds),
             text_start_id=symbols,
             text_end_id=symbols + 1,
             end_of_speech_id=symbols + 2,
             audio_base_id=symbols + 3,
             codebook_size=codec.codebook_size,
             tokens_per_frame=codec.tokens_per_frame,
+            num_speakers=speakers,
+            speeds=self.speeds,
+            control_base_id=controls,
         )
 
 
@@ -86,6 +115,7 @@ class PipelineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     corpus: CorpusConfig = CorpusConfig()
     speech: SpeechConfig = SpeechConfig()
+    second: SecondSpeakerConfig = SecondSpeakerConfig()
     codec: CodecSpec = CodecSpec()
     tokens: TokenStageConfig = TokenStageConfig()
     sound: SoundStageConfig = SoundStageConfig()
@@ -95,6 +125,13 @@ class PipelineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     workers: int = 2
     codec_shards: int = 30
     shares: tuple[float, float, float] = (0.25, 0.6, 0.15)
+
+    @property
+    def voice_codec(self) -> CodecSpec:
+        """The codec with all its speakers."""
+        if not self.second.voice or self.codec.speaker_hz:
+            return self.codec
+        return msgspec.structs.replace(self.codec, speaker_hz=(self.second.reference_hz,))
 
 
 def read_config(path: Path | None) -> PipelineConfig:

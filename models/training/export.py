@@ -19,6 +19,7 @@ from models.spec import (
 )
 from models.tokenizer import PHONEME_SYMBOLS
 from models.training.codec_tokens import TokenStage
+from models.training.registry import default_speakers
 from models.weights import (
     CODEC_DECODER_FILE,
     CODEC_ENCODER_FILE,
@@ -79,10 +80,13 @@ def default_spec(
         name="default",
         language="en-US",
         licence="Apache-2.0",
-        description="One American English speaker, distilled from hibari (heart).",
+        description="American English, a woman and a man."
+        if codec.num_speakers > 1
+        else "American English, a woman.",
         model=model,
         codec=codec,
         symbols=PHONEME_SYMBOLS,
+        speakers=default_speakers((codec.reference_hz, *codec.speaker_hz)),
         sampling=sampling,
         figures=figures,
     )

@@ -49,7 +49,8 @@ def collate(sequences: list[Sequence], device: torch.device) -> Batch:
 def corrupt(inputs: Tensor, spec: ModelSpec, ratio: float) -> Tensor:
     """Replace speech codes by random ones of the same frame position with probability `ratio`."""
     code = inputs - spec.audio_base_id
-    hit = (torch.rand(inputs.shape, device=inputs.device) < ratio) & (code >= 0)
+    is_code = (code >= 0) & (code < spec.tokens_per_frame * spec.codebook_size)
+    hit = (torch.rand(inputs.shape, device=inputs.device) < ratio) & is_code
     block = code.div(spec.codebook_size, rounding_mode="floor") * spec.codebook_size
     other = torch.randint(0, spec.codebook_size, inputs.shape, device=inputs.device)
     return torch.where(hit, spec.audio_base_id + block + other, inputs)

@@ -5,8 +5,8 @@ frames and an end of speech. A chain holds several segments, so that a later seg
 on in the voice of the earlier ones.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,16 @@ class Spoken:
         symbols: The same as a string.
         ends: End of each phoneme in frames, `[N]`.
         codes: int16 `[F, 7]`.
+        speaker: Who speaks.
+        speed: How fast, relative to the default pace.
     """
 
     phonemes: np.ndarray
     symbols: str
     ends: np.ndarray
     codes: np.ndarray
+    speaker: int = 0
+    speed: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ def save_spoken(path: Path, spoken: list[Spoken]) -> None:
         symbols=np.frombuffer("".join(s.symbols for s in spoken).encode("utf-32-le"), np.uint32),
         ends=np.concatenate([s.ends for s in spoken]),
         codes=np.concatenate([s.codes for s in spoken]),
+        speakers=np.array([s.speaker for s in spoken], np.int16),
+        speeds=np.array([s.speed for s in spoken], np.float32),
     )
     part.replace(path)
 
@@ -62,7 +68,10 @@ def load_spoken(path: Path) -> list[Spoken]:
     with np.load(path) as arrays:
         data = {name: arrays[name] for name in arrays.files}
     spoken, p, f = [], 0, 0
-    for num_phonemes, num_frames in data["lengths"]:
+    count = len(data["lengths"])
+    speakers = data.get("speakers", np.zeros(count, np.int16))
+    speeds = data.get("speeds", np.ones(count, np.float32))
+    for i, (num_phonemes, num_frames) in enumerate(data["lengths"]):
         part = slice(p, p + num_phonemes)
         symbols = data["symbols"][part].tobytes().decode("utf-32-le")
         spoken.append(
@@ -71,6 +80,8 @@ def load_spoken(path: Path) -> list[Spoken]:
                 symbols,
                 data["ends"][part],
                 data["codes"][f : f + num_frames],
+                int(speakers[i]),
+                float(speeds[i]),
             )
         )
         p, f = p + num_phonemes, f + num_frames
@@ -90,17 +101,19 @@ def split(spoken: Spoken, at: int) -> tuple[Spoken, Spoken] | None:
         return None
     last = at if spoken.symbols[at] == " " else at + 1
     return (
-        Spoken(
-            spoken.phonemes[:last],
-            spoken.symbols[:last],
-            spoken.ends[:last].clip(max=frame),
-            spoken.codes[:frame],
+        replace(
+            spoken,
+            phonemes=spoken.phonemes[:last],
+            symbols=spoken.symbols[:last],
+            ends=spoken.ends[:last].clip(max=frame),
+            codes=spoken.codes[:frame],
         ),
-        Spoken(
-            spoken.phonemes[after:],
-            spoken.symbols[after:],
-            (spoken.ends[after:] - frame).clip(min=0),
-            spoken.codes[frame:],
+        replace(
+            spoken,
+            phonemes=spoken.phonemes[after:],
+            symbols=spoken.symbols[after:],
+            ends=(spoken.ends[after:] - frame).clip(min=0),
+            codes=spoken.codes[frame:],
         ),
     )
 
@@ -128,14 +141,15 @@ def build(segments: list[Spoken], model: ModelSpec) -> Sequence:
         frames, places = segment.codes.shape
         base = model.audio_base_id + np.arange(places) * model.codebook_size
         speech = (segment.codes.astype(np.int64) + base).reshape(-1)
-        text = [[model.text_start_id], segment.phonemes.astype(np.int64), [model.text_end_id]]
+        opening = [model.text_start_id, *model.control_ids(segment.speaker, segment.speed)]
+        text = [opening, segment.phonemes.astype(np.int64), [model.text_end_id]]
         ids += [*text, speech, [model.end_of_speech_id]]
         when = (np.arange(frames)[:, None] + _CODE_CENTRES).reshape(-1)
         index = np.searchsorted(segment.ends, when).clip(max=len(segment.phonemes) - 1)
-        index = np.append(index, len(segment.phonemes) - 1) + start + 1
+        index = np.append(index, len(segment.phonemes) - 1) + start + len(opening)
         # position i predicts id i + 1: the targets start at the end of the text
-        said += [np.full(len(segment.phonemes) + 1, -1), index, [-1]]
-        start += len(segment.phonemes) + 3 + len(speech)
+        said += [np.full(len(opening) + len(segment.phonemes), -1), index, [-1]]
+        start += len(opening) + len(segment.phonemes) + 2 + len(speech)
     return Sequence(np.concatenate(ids), np.concatenate(said)[: sum(len(x) for x in ids)])
 
 
@@ -147,6 +161,8 @@ class MixConfig:
     word_cut_ratio: float = 0.25  # of the cuts, between words rather than at a clause mark
     chain_ratio: float = 0.2  # of sequences, several utterances in a row
     longest_chain: int = 4
+    # of utterances, said in another speaker's name: the codes are relative to the speaker
+    other_speaker_ratio: float = 0.3
 
 
 class SequenceMixer:
@@ -161,23 +177,38 @@ class SequenceMixer:
 
     def pool(self, count: int = 3000) -> list[Sequence]:
         """Compose sequences from a random choice of utterances."""
-        rng, mix = self.rng, self.mix
-        order = rng.permutation(len(self.spoken))[:count]
-        pool, i = [], 0
-        while i < len(order):
-            take = (
-                int(rng.integers(2, mix.longest_chain + 1)) if rng.random() < mix.chain_ratio else 1
-            )
-            segments: list[Spoken] = []
-            for j in order[i : i + take]:
-                whole = self.spoken[j]
-                cut = rng.random() < mix.cut_ratio
-                segments += random_cut(whole, rng, mix.word_cut_ratio) if cut else (whole,)
-            i += take
-            sequence = build(segments, self.model)
-            if len(sequence.ids) <= self.max_length:
-                pool.append(sequence)
+        pool = []
+        for group in self._alike(self.rng.permutation(len(self.spoken))[:count]):
+            i = 0
+            while i < len(group):
+                take = self._take()
+                segments = [part for whole in group[i : i + take] for part in self._cut(whole)]
+                i += take
+                sequence = build(segments, self.model)
+                if len(sequence.ids) <= self.max_length:
+                    pool.append(sequence)
         return pool
+
+    def _alike(self, order: np.ndarray) -> Iterable[list[Spoken]]:
+        """The utterances by what their prompts name: a chain keeps its speaker and its speed."""
+        groups: dict[tuple[int, ...], list[Spoken]] = {}
+        for j in order:
+            spoken = self.spoken[j]
+            if self.model.num_speakers and self.rng.random() < self.mix.other_speaker_ratio:
+                spoken = replace(spoken, speaker=int(self.rng.integers(self.model.num_speakers)))
+            controls = self.model.control_ids(spoken.speaker, spoken.speed)
+            groups.setdefault(controls, []).append(spoken)
+        return groups.values()
+
+    def _take(self) -> int:
+        """Utterances of the next sequence."""
+        is_chain = self.rng.random() < self.mix.chain_ratio
+        return int(self.rng.integers(2, self.mix.longest_chain + 1)) if is_chain else 1
+
+    def _cut(self, whole: Spoken) -> tuple[Spoken, ...]:
+        if self.rng.random() >= self.mix.cut_ratio:
+            return (whole,)
+        return random_cut(whole, self.rng, self.mix.word_cut_ratio)
 
     def batches(self) -> Iterator[list[Sequence]]:
         """Yield sequences of similar length, forever; `max_length` may change between them."""

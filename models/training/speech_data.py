@@ -14,6 +14,7 @@ class _Record(msgspec.Struct):
     phonemes: str
     num_frames: int
     num_samples: int
+    speed: float = 1.0
 
 
 _decode_records = msgspec.json.Decoder(list[_Record]).decode
@@ -22,7 +23,7 @@ _decode_records = msgspec.json.Decoder(list[_Record]).decode
 def write_shard(path: Path, utterances: list[Utterance]) -> None:
     """Write `utterances` to `path` (.npz), replacing it at once."""
     records = [
-        _Record(u.text, u.phonemes, len(u.f0), 0 if u.samples is None else len(u.samples))
+        _Record(u.text, u.phonemes, len(u.f0), 0 if u.samples is None else len(u.samples), u.speed)
         for u in utterances
     ]
     arrays = {
@@ -52,7 +53,7 @@ def read_shard(path: Path) -> Iterator[Utterance]:
         ends = data["ends"][phoneme : phoneme + len(r.phonemes)]
         yield Utterance(
             r.text, r.phonemes, ends, data["harmonic"][part], data["noise"][part],
-            data["f0"][part], data["voiced"][part], samples,
+            data["f0"][part], data["voiced"][part], samples, r.speed,
         )  # fmt: skip
         frame, sample, phoneme = (
             frame + r.num_frames,

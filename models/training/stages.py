@@ -5,6 +5,7 @@ through files.
 """
 
 import json
+import math
 import random
 import time
 from pathlib import Path
@@ -12,22 +13,27 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
 from models.spec import CodecSpec
 from models.tokenizer import PhonemeTokenizer
 from models.training import codec_sound, codec_tokens, corpus, export
-from models.training.config import PipelineConfig
+from models.training.config import PipelineConfig, SpeechConfig
 from models.training.exchange import Worker
 from models.training.features import heard_ends, hop_features, load_corpus
+from models.training.growth import grow
+from models.training.kokoro import Kokoro
 from models.training.lm_stage import Control, LanguageStage
+from models.training.parallel import Pair, PairReader
 from models.training.sequences import Spoken, load_spoken, save_spoken
 from models.training.speech_data import read_shard, shards, write_shard
-from models.training.teacher import FRAME_SAMPLES, Teacher, with_durations
+from models.training.teacher import FRAME_SAMPLES, Teacher, Utterance, with_durations
 from models.training.wall import wall_s
-from models.weights import LANGUAGE_MODEL_FILE, load_weights
+from models.weights import LANGUAGE_MODEL_FILE
 
 _TEACHER_RATE = 80.0  # frames a second
 _HELD_UTTERANCES = 64
+_SECOND_SHARD = 50  # lines
 
 
 class Run:
@@ -40,7 +46,8 @@ class Run:
         self.codec = folder / "codec"
         self.tokens = folder / "tokens"
         self.language = folder / "language"
-        for path in (self.speech, self.codec, self.tokens, self.language):
+        self.second = folder / "second"
+        for path in (self.speech, self.codec, self.tokens, self.language, self.second):
             path.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -78,16 +85,22 @@ def make_speech(run: Run, config: PipelineConfig, worker: int) -> None:
         if not path.exists():
             utterances = []
             for i, line in enumerate(lines[shard * size : (shard + 1) * size]):
-                for phonemes in teacher.phonemize(line):
-                    spoken = (
-                        teacher.speak(line, phonemes, shard * size + i, with_samples=False)
-                        if phonemes
-                        else None
-                    )
+                seed = shard * size + i
+                speed = _speed(config.speech, seed)
+                for phonemes in filter(None, teacher.phonemize(line)):
+                    spoken = teacher.speak(line, phonemes, seed, with_samples=False, speed=speed)
                     if spoken is not None:
                         utterances.append(spoken)
             write_shard(path, utterances)
         spoken_s += sum(len(u.f0) for u in read_shard(path)) / _TEACHER_RATE
+
+
+def _speed(config: SpeechConfig, seed: int) -> float:
+    """How fast a line is spoken, relative to the default pace."""
+    rng = np.random.default_rng(seed)
+    if rng.random() >= config.varied_ratio:
+        return 1.0
+    return float(rng.uniform(config.slowest, config.fastest))
 
 
 def train_codec_tokens(run: Run, config: PipelineConfig, index: int, budget_s: float) -> None:
@@ -96,18 +109,18 @@ def train_codec_tokens(run: Run, config: PipelineConfig, index: int, budget_s: f
     if final.exists() or run.frozen.exists():
         return
     data, _ = load_corpus(
-        shards(run.speech)[: config.codec_shards], config.codec, with_samples=False
+        shards(run.speech)[: config.codec_shards], config.voice_codec, with_samples=False
     )
     start_path, start = run.codec / "start.pt", None
     if config.workers > 1:
         if index == 0 and not start_path.exists():
             alone = Worker(budget_s / 4, run.codec / "start.jsonl")
-            made = codec_tokens.train(data, config.codec, config.tokens, alone)
+            made = codec_tokens.train(data, config.voice_codec, config.tokens, alone)
             _save(made.state_dict(), start_path)
         _wait_for(start_path, budget_s)
         start, budget_s = torch.load(start_path, weights_only=True), budget_s * 3 / 4
     worker = _worker(run.codec, "tokens", index, config, budget_s)
-    stage = codec_tokens.train(data, config.codec, config.tokens, worker, start)
+    stage = codec_tokens.train(data, config.voice_codec, config.tokens, worker, start)
     _save(stage.state_dict(), final)
 
 
@@ -127,7 +140,7 @@ def freeze_codec(run: Run, config: PipelineConfig) -> None:
     parts = [
         torch.load(run.codec / f"tokens_{w}.pt", weights_only=True) for w in range(config.workers)
     ]
-    stage = codec_tokens.TokenStage(config.codec)
+    stage = codec_tokens.TokenStage(config.voice_codec)
     stage.load_state_dict({name: sum(p[name] for p in parts) / len(parts) for name in parts[0]})
     export.round_to_bfloat16(stage)
     _save(stage.state_dict(), run.frozen)
@@ -143,30 +156,33 @@ def adopt_codec(run: Run, voice: Path) -> None:
 def load_frozen(run: Run, codec: CodecSpec) -> codec_tokens.TokenStage:
     """The frozen codec of a run."""
     stage = codec_tokens.TokenStage(codec)
-    stage.load_state_dict(torch.load(run.frozen, weights_only=True))
+    stage.load_state_dict(grow(torch.load(run.frozen, weights_only=True), stage))
     return stage.eval().requires_grad_(False)
+
+
+def _codes(stage: codec_tokens.TokenStage, utterance: Utterance) -> np.ndarray:
+    """What the frozen codec makes of an utterance, int16 `[F, 7]`."""
+    f = hop_features(utterance, stage.codebooks.spec)
+    envelopes = [torch.from_numpy(a)[None].float() for a in (f.harmonic, f.noise, f.f0, f.voiced)]
+    phones = torch.from_numpy(f.phones)[None]
+    return stage.encoder.encode(stage.codebooks, *envelopes, phones)[0].numpy().astype(np.int16)
 
 
 def tokenize(run: Run, config: PipelineConfig, worker: int) -> None:
     """Encode every `workers`-th shard of speech."""
-    stage, tokenizer = load_frozen(run, config.codec), PhonemeTokenizer()
+    stage, tokenizer = load_frozen(run, config.voice_codec), PhonemeTokenizer()
     for path in shards(run.speech)[worker :: config.workers]:
         target = run.tokens / path.name.replace("speech", "tokens")
         if target.exists():
             continue
         spoken = []
         for utterance in read_shard(path):
-            f = hop_features(utterance, config.codec)
-            arrays = (f.harmonic, f.noise, f.f0, f.voiced)
-            features = [torch.from_numpy(a)[None].float() for a in arrays] + [
-                torch.from_numpy(f.phones)[None]
-            ]
-            codes = stage.encoder.encode(stage.codebooks, *features)[0].numpy().astype(np.int16)
+            codes = _codes(stage, utterance)
             ids = np.array(tokenizer.encode(utterance.phonemes), np.int16)
-            ends = (heard_ends(utterance) * FRAME_SAMPLES / config.codec.samples_per_frame).astype(
-                np.float32
-            )
-            spoken.append(Spoken(ids, utterance.phonemes, ends, codes))
+            ends = (
+                heard_ends(utterance) * FRAME_SAMPLES / config.voice_codec.samples_per_frame
+            ).astype(np.float32)
+            spoken.append(Spoken(ids, utterance.phonemes, ends, codes, speed=utterance.speed))
         save_spoken(target, spoken)
 
 
@@ -196,7 +212,7 @@ def plan_language(run: Run, config: PipelineConfig, budget_s: float) -> None:
 def train_language(run: Run, config: PipelineConfig, worker: int, start: Path | None) -> None:
     """Train as planned, from the run's checkpoint, else from a voice (`start`), else anew."""
     stage = LanguageStage(
-        config.network.model_spec(config.codec),
+        config.network.model_spec(config.voice_codec),
         run.language / "train.npz",
         run.language,
         config.language,
@@ -204,37 +220,73 @@ def train_language(run: Run, config: PipelineConfig, worker: int, start: Path | 
         num_workers=config.workers,
     )
     if start is not None:
-        load_weights(stage.model, start / LANGUAGE_MODEL_FILE)
-        stage.start_from(stage.model.state_dict())
+        stage.start_from(grow(load_file(start / LANGUAGE_MODEL_FILE), stage.model))
     stage.run()
+
+
+def read_second(run: Run, config: PipelineConfig, worker: int) -> None:
+    """Have the second speaker read the first lines of the corpus, as pairs with the first speaker.
+
+    Raises:
+        FileNotFoundError: `second.model` is not the folder of a Kokoro model.
+    """
+    kokoro = Kokoro(Path(config.second.model), run.folder, config.second.voice)
+    teacher = Teacher(with_durations(run.folder), config.speech.speed)
+    octaves = math.log2(config.second.reference_hz / config.codec.reference_hz)
+    reader = PairReader(teacher, kokoro, config.second.speed, octaves)
+    lines = run.corpus.read_text().splitlines()[: config.second.lines]
+    for shard in range(worker, -(-len(lines) // _SECOND_SHARD), config.workers):
+        if (run.second / f"sound_{shard:04d}.npz").exists():
+            continue
+        pairs: list[Pair] = []
+        for i in range(shard * _SECOND_SHARD, min(len(lines), (shard + 1) * _SECOND_SHARD)):
+            pairs += reader.read(lines[i], i, _speed(config.speech, i))
+        # the sound last: it says that the shard is whole
+        write_shard(run.second / f"speech_{shard:04d}.npz", [p.first for p in pairs])
+        write_shard(run.second / f"own_{shard:04d}.npz", [p.second for p in pairs])
+        write_shard(run.second / f"sound_{shard:04d}.npz", [p.target for p in pairs])
+
+
+def _second_speech(run: Run, codec: CodecSpec) -> list[codec_sound.SpeakerSpeech]:
+    """What the second speaker is learnt from; empty where it has not read."""
+    paths = sorted(run.second.glob("sound_*.npz"))
+    if not paths or codec.num_speakers == 1:
+        return []
+    frozen = load_frozen(run, codec)
+    data, _ = load_corpus(paths, codec, with_samples=False)
+    speech = [p.with_name(p.name.replace("sound", "speech")) for p in paths]
+    codes = np.concatenate([_codes(frozen, u) for p in speech for u in read_shard(p)])
+    return [codec_sound.SpeakerSpeech(data, codes, 1)]
 
 
 def train_codec_sound(run: Run, config: PipelineConfig, index: int, budget_s: float) -> None:
     """Stage B, from the frozen codec or from the last result of this stage."""
+    codec = config.voice_codec
     pairs = [(p, run.tokens / p.name.replace("speech", "tokens")) for p in shards(run.speech)]
     pairs = [p for p in pairs if p[1].exists()][: config.codec_shards]
-    data, _ = load_corpus([p for p, _ in pairs], config.codec, with_samples=False)
+    data, _ = load_corpus([p for p, _ in pairs], codec, with_samples=False)
     codes = np.concatenate([s.codes for _, tokens in pairs for s in load_spoken(tokens)])
-    decoder = export.decoder_of(load_frozen(run, config.codec)).requires_grad_(True)
+    speech = [codec_sound.SpeakerSpeech(data, codes), *_second_speech(run, codec)]
+    decoder = export.decoder_of(load_frozen(run, codec)).requires_grad_(True)
     if run.sound.exists():
-        decoder.load_state_dict(torch.load(run.sound, weights_only=True))
+        decoder.load_state_dict(grow(torch.load(run.sound, weights_only=True), decoder))
     worker = _worker(run.codec, "sound", index, config, budget_s)
-    codec_sound.train(data, codes, decoder, config.sound, worker)
+    codec_sound.train(speech, decoder, config.sound, worker)
     if index == 0:
         _save(decoder.state_dict(), run.sound)
 
 
 def export_run(run: Run, config: PipelineConfig, folder: Path) -> None:
     """Write the voice folder from the newest of each part; may be repeated while training runs."""
-    frozen = load_frozen(run, config.codec)
+    frozen = load_frozen(run, config.voice_codec)
     checkpoint = torch.load(run.language / "checkpoint.pt", weights_only=True, map_location="cpu")
     decoder = export.decoder_of(frozen).state_dict()
     if run.sound.exists():
         decoder = torch.load(run.sound, weights_only=True)
     figures_path = run.folder / "figures.json"
     figures = json.loads(figures_path.read_text()) if figures_path.exists() else {}
-    model = config.network.model_spec(config.codec)
-    spec = export.default_spec(model, config.codec, config.sampling, figures)
+    model = config.network.model_spec(config.voice_codec)
+    spec = export.default_spec(model, config.voice_codec, config.sampling, figures)
     encoding = export.encoding_half(frozen).state_dict()
     export.export_voice(folder, spec, checkpoint["average"], decoder, encoding)
 

@@ -42,6 +42,7 @@ class Utterance:
         f0: Hertz, interpolated through unvoiced frames, `[T]`.
         voiced: `[T]` bool.
         samples: The teacher's waveform, int16 `[T * 300]`, or None where it was not rendered.
+        speed: How fast it was spoken, relative to the default pace.
     """
 
     text: str
@@ -52,6 +53,7 @@ class Utterance:
     f0: np.ndarray
     voiced: np.ndarray
     samples: np.ndarray | None
+    speed: float = 1.0
 
 
 def pooling_matrix(num_bands: int, num_bins: int = 601) -> np.ndarray:
@@ -80,7 +82,7 @@ def with_durations(folder: Path) -> Path:
 
 
 class Teacher:
-    """hibari's voice with its parameters exposed."""
+    """hibari's voice with its parameters exposed; `speed` is that of the default pace."""
 
     def __init__(self, model: Path, speed: float) -> None:
         self.hibari = Hibari(model=str(model))
@@ -101,10 +103,15 @@ class Teacher:
         known = self.hibari.vocab
         return ["".join(c for c in p if c in known) for p in self.hibari.phonemize(text)]
 
-    def speak(self, text: str, phonemes: str, seed: int, *, with_samples: bool) -> Utterance | None:
-        """Speak one phoneme string; None where nothing audible came out."""
+    def speak(
+        self, text: str, phonemes: str, seed: int, *, with_samples: bool, speed: float = 1.0
+    ) -> Utterance | None:
+        """Speak one phoneme string, at `speed` times the default pace.
+
+        None where nothing audible came out.
+        """
         ids = np.array([self.hibari.ids(phonemes)], np.int64)
-        inputs = {"ids": ids, "speed": np.array([self.speed], np.float32)}
+        inputs = {"ids": ids, "speed": np.array([self.speed * speed], np.float32)}
         outputs = [np.asarray(x) for x in self.hibari.sess.run(None, inputs)]
         lh, th, ln, lr, phi, f0 = (x[0] for x in outputs[:6])
         durations = outputs[6].ravel() * DURATION_FRAMES
@@ -133,7 +140,7 @@ class Teacher:
             text, phonemes, ends.astype(np.float32),
             np.maximum(harmonic.T, FLOOR)[part].astype(np.float16),
             np.maximum(noise.T, FLOOR)[part].astype(np.float16),
-            smooth[part], voiced[part], samples,
+            smooth[part], voiced[part], samples, speed,
         )  # fmt: skip
 
 
@@ -142,8 +149,12 @@ def _speech_span(
 ) -> tuple[int, int] | None:
     """First and last frame to keep, from the level that the spectra amount to."""
     harmonic_power = np.exp(2 * lh).mean(0) * np.where(voiced, 30.0 / np.maximum(f0, 60.0), 0.0)
-    level = np.sqrt((4 * harmonic_power + noise_power.mean(0)) / 1800.0)
+    return audible(np.sqrt((4 * harmonic_power + noise_power.mean(0)) / 1800.0))
+
+
+def audible(level: np.ndarray) -> tuple[int, int] | None:
+    """First and last frame to keep, from the level of each; None where nothing is audible."""
     loud = np.flatnonzero(level > _LOUD)
     if len(loud) < 4:
         return None
-    return max(0, int(loud[0]) - _LEAD_FRAMES), min(len(f0), int(loud[-1]) + 1 + _TAIL_FRAMES)
+    return max(0, int(loud[0]) - _LEAD_FRAMES), min(len(level), int(loud[-1]) + 1 + _TAIL_FRAMES)

@@ -37,17 +37,20 @@ class AudioFileWriter:
                 f"these endings work: {', '.join(FILE_ENDINGS)}"
             )
         kind = ending.removeprefix(".").upper()
-        with path.open("wb"):  # soundfile's own message for a bad path names no reason
-            pass
         self._path = path
-        with self._failures_as_os_error():
-            self._file = soundfile.SoundFile(
-                os.fsencode(path),  # pyright: ignore[reportArgumentType] - as a str it must be UTF-8
-                "w",
-                sample_rate_hz,
-                channels=1,
-                format=kind,
-            )
+        self._stream = _CheckedFile(path)
+        try:
+            with self._failures_as_os_error():
+                self._file = soundfile.SoundFile(
+                    self._stream,  # pyright: ignore[reportArgumentType] - the methods it needs
+                    "w",
+                    sample_rate_hz,
+                    channels=1,
+                    format=kind,
+                )
+        except OSError:
+            self._stream.close()
+            raise
 
     def write(self, pcm: bytes) -> None:
         """Append little-endian s16 samples.
@@ -65,16 +68,25 @@ class AudioFileWriter:
         Raises:
             OSError: What was left cannot be written.
         """
-        with self._failures_as_os_error():
-            self._file.close()
+        try:
+            with self._failures_as_os_error():
+                self._file.close()
+        finally:
+            self._stream.close()
 
     @contextmanager
     def _failures_as_os_error(self) -> Iterator[None]:
-        """The errors of libsndfile are no `OSError`, and name neither file nor act."""
+        """The errors of libsndfile are no `OSError` and name neither file nor act; some of its
+        formats lose the system's errors altogether.
+        """
+        reason: Exception | str | None = None
         try:
             yield
         except soundfile.LibsndfileError as error:
-            raise OSError(f"{self._path}: cannot write the audio: {error.error_string}") from error
+            reason = error.error_string
+        reason, self._stream.failure = self._stream.failure or reason, None
+        if reason is not None:
+            raise OSError(f"{self._path}: cannot write the audio: {reason}")
 
     def __enter__(self) -> Self:
         return self
@@ -86,6 +98,45 @@ class AudioFileWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _CheckedFile:
+    """A file as libsndfile sees it, which remembers what went wrong. Once closed it takes
+    everything and does nothing: an abandoned `SoundFile` may still write its header.
+
+    Attributes:
+        failure: The first error of a write; libsndfile is told that all went well.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.failure: OSError | None = None
+        self._raw = path.open("w+b", buffering=0)
+
+    def write(self, data: bytes) -> int:
+        """Write all of `data`."""
+        rest = memoryview(b"" if self._raw.closed else data)
+        try:
+            while rest:
+                rest = rest[self._raw.write(rest) :]
+        except OSError as error:
+            self.failure = self.failure or error
+        return len(data)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read back, as libsndfile does with some headers."""
+        return b"" if self._raw.closed else self._raw.read(size) or b""
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a position."""
+        return 0 if self._raw.closed else self._raw.seek(offset, whence)
+
+    def tell(self) -> int:
+        """The position."""
+        return 0 if self._raw.closed else self._raw.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
 
 
 class WavStreamWriter:

@@ -56,6 +56,7 @@ class Report:
         if self.done is not None:
             done = msgspec.to_builtins(self.done)
             plain |= {key: done[key] for key in ("reason", "samples", "char", "metrics")}
+            plain["warning"] = self.done.warning
         return plain
 
 

@@ -84,7 +84,7 @@ def exit_codes() -> Iterator[None]:
         typer.Exit: With the code.
     """
     try:
-        with _ungrouped():
+        with ungrouped():
             yield
     except SpeechError as error:
         say(f"error: {error}{_hint(error)}")
@@ -112,7 +112,7 @@ def _forget_standard_output() -> None:
 
 
 @contextmanager
-def _ungrouped() -> Iterator[None]:
+def ungrouped() -> Iterator[None]:
     """Raise the one exception inside a group by itself; task groups wrap what their tasks raise."""
     try:
         yield

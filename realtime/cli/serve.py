@@ -20,8 +20,8 @@ def serve(
 ) -> None:
     """Run the service until interrupted. Callers connect to ws://HOST:PORT/v1/stream.
 
-    Exit codes: 0 stopped by SIGINT or SIGTERM; 1 the engine could not be started; 2 wrong use, a
-    configuration that cannot work, or an address that is taken.
+    Exit codes: 0 stopped by SIGINT or SIGTERM; 1 the engine could not be started; 2 wrong use or
+    configuration, such as a port in use.
     """
     with exit_codes():
         changes = [*(overrides or [])]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realtime.cli.exits import UsageError, exit_codes, is_terminal, require_utf8
+from realtime.cli.exits import UsageError, exit_codes, is_terminal, require_utf8, ungrouped
 from realtime.cli.options import ConfigFile, Overrides, resolve, service_url
 from realtime.errors import SpeechError
 
@@ -196,15 +196,27 @@ def _spoken_text(words: list[str] | None) -> str | None:
 @contextmanager
 def _error_as_json(is_wanted: bool) -> Iterator[None]:
     """With `--json`, an error is one JSON object on standard output too."""
-    try:
+    if not is_wanted:
         yield
+        return
+    try:
+        with ungrouped():
+            yield
     except SpeechError as error:
-        if is_wanted:
-            facts = {
-                "code": error.code,
-                "message": error.message,
-                "retryable": error.is_retryable,
-                "retry_after_s": error.retry_after_s,
-            }
-            typer.echo(json.dumps({"error": facts}))
+        _print_error(error.code, error.message, error.is_retryable, error.retry_after_s)
         raise
+    except BrokenPipeError:
+        raise  # nobody reads it
+    except OSError as error:
+        _print_error("file_error", str(error), False, None)
+        raise
+
+
+def _print_error(code: str, message: str, is_retryable: bool, retry_after_s: float | None) -> None:
+    facts = {
+        "code": code,
+        "message": message,
+        "retryable": is_retryable,
+        "retry_after_s": retry_after_s,
+    }
+    typer.echo(json.dumps({"error": facts}))

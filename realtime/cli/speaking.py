@@ -102,4 +102,8 @@ def _closing_line(report: Report, name: str | None) -> str:
         parts.append(f"real-time factor {done.metrics.real_time_factor:.2f}")
     if done and done.reason != "end_of_speech":
         parts.append(f"ended early: {done.reason}")
+    if done and done.warning == "nothing_speakable":
+        parts.append("nothing in this text can be read aloud")
+    elif done and done.warning:
+        parts.append(f"{done.unspoken_letters} letters of scripts the voice does not know left out")
     return f"{name + ': ' if name else ''}{', '.join(parts)}"

@@ -1,5 +1,6 @@
 """The service's front door: one port for HTTP and WebSocket, who is let in, and how it all ends."""
 
+import asyncio
 import secrets
 import signal
 import sys
@@ -22,7 +23,6 @@ from realtime.audio.level import first_audible_sample
 from realtime.clock import Clock, MonotonicClock
 from realtime.config import ServiceConfig, TextConfig
 from realtime.errors import (
-    RETRY_AFTER_S,
     EngineNotReadyError,
     ShuttingDownError,
     SpeechError,
@@ -31,7 +31,7 @@ from realtime.errors import (
 )
 from realtime.gateway import access
 from realtime.gateway.context import error_message
-from realtime.gateway.listener import bind, make_server
+from realtime.gateway.listener import bind, make_server, report_faults_calmly
 from realtime.gateway.protocol import SessionProtocol, SessionSettings
 from realtime.gateway.session import Engine, Session, SessionServices
 from realtime.gateway.supervisor import EngineSupervisor, engine_command, engine_error_in
@@ -119,7 +119,7 @@ class Gateway:
             while any(session.protocol.num_contexts for session in self._sessions):  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
         for session in self._sessions:
-            session.end(ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S))
+            session.end(ShuttingDownError("the service is stopping"))
         with anyio.move_on_after(CLOSE_GRACE_S):
             while self._sessions:  # noqa: ASYNC110
                 await anyio.sleep(DRAIN_POLL_S)
@@ -142,14 +142,14 @@ class Gateway:
     async def _list_voices(self, request: Request) -> Response:
         ready = self._services.engine.ready
         if ready is None:
-            return _as_response(_starting(), 503)
+            return _as_response(EngineNotReadyError("the engine is starting"), 503)
         listed = VoiceRegistry(ready, self._voices).as_list()
         return Response(msgspec.json.encode(listed), media_type="application/json")
 
     async def _sample(self, request: Request) -> Response:
         ready = self._services.engine.ready
         if ready is None:
-            return _as_response(_starting(), 503)
+            return _as_response(EngineNotReadyError("the engine is starting"), 503)
         wanted = request.path_params["id"]
         sample = next((voice.sample for voice in ready.voices if voice.id == wanted), "")
         if not sample:
@@ -158,9 +158,9 @@ class Gateway:
 
     def _not_ready(self) -> SpeechError | None:
         if self._is_draining:
-            return ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S)
+            return ShuttingDownError("the service is stopping")
         if self._services.engine.ready is None:
-            return _starting()
+            return EngineNotReadyError("the engine is starting")
         return None
 
     # --- WebSocket ---
@@ -175,7 +175,7 @@ class Gateway:
             return 503, not_ready
         if self._num_reserved >= self._config.max_sessions:
             message = f"{self._num_reserved} sessions are open"
-            return 503, TooManySessionsError(message, retry_after_s=RETRY_AFTER_S)
+            return 503, TooManySessionsError(message)
         return None
 
     async def _stream(self, websocket: WebSocket) -> None:
@@ -251,6 +251,7 @@ async def serve(
     # The text front end's thread must not keep the event loop waiting for the interpreter lock.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     clock = MonotonicClock()
+    report_faults_calmly(asyncio.get_running_loop(), clock)
     metrics = ServiceMetrics()
     listener = bind(config.gateway)
     host, port = listener.getsockname()[:2]
@@ -314,10 +315,6 @@ async def _load_text_front_end(config: TextConfig) -> TextSourceFactory:
         return TextStream(front_end, policy)
 
     return new_text_source
-
-
-def _starting() -> SpeechError:
-    return EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
 
 
 def _as_response(error: SpeechError, status: int) -> Response:

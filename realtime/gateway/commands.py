@@ -2,10 +2,12 @@
 order.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from realtime.gateway.spoken import SpokenSegment
 from realtime.messages import SamplingParams
 from realtime.telemetry.stages import RequestStages
 from realtime.wire import AudioFrame, DoneReason, ServerMessage
@@ -48,6 +50,23 @@ class FeedText(_Command, frozen=True):
     kind: TextKind
     text: str
     at: float
+
+
+class Released(msgspec.Struct, frozen=True):
+    """The answer to one `FeedText`: what the front end has taken, and the segments it completed.
+
+    Attributes:
+        arrived_at: When the caller's message arrived.
+        has_more: Whether more of the context's text waits for the front end.
+        num_unspoken: Letters of the context's text so far that are left out.
+    """
+
+    number: int
+    kind: TextKind
+    segments: Sequence[SpokenSegment]
+    arrived_at: float
+    has_more: bool
+    num_unspoken: int
 
 
 class StopText(_Command, frozen=True):

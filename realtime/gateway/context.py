@@ -5,7 +5,7 @@ what the engine finished (DRAINING), and is done. A cancel or an error takes it 
 it answers at once, queues nothing further, and is done when the engine says that the slot is free.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum, auto
 
 import msgspec
@@ -28,13 +28,14 @@ from realtime.gateway.commands import (
     EndRequestText,
     FeedText,
     OpenRequest,
+    Released,
     ReportPlayback,
     Send,
     StopText,
     TextKind,
 )
 from realtime.gateway.delivery import Delivery
-from realtime.gateway.spoken import SentenceSpan, SpokenSegment, SpokenText
+from realtime.gateway.spoken import SentenceSpan, SpokenText
 from realtime.messages import Failed, Finished, OutputChunk, SegmentSpoken
 
 
@@ -96,6 +97,8 @@ class Context:
         self._emit = emit
         self._delivery = Delivery(settings.sample_rate_hz, at)
         self._num_chars = 0
+        self._num_unspoken = 0
+        self._is_blank = True
         self._is_preparing_text = False
         self._idle_since_at = at
         self._reason: wire.DoneReason = "end_of_speech"
@@ -135,16 +138,31 @@ class Context:
             OutOfOrderError: It came after `end`.
             TextTooLongError: It is more than the context may hold.
         """
-        if self.is_stopping or not text:
+        if not text:
             self._idle_since_at = at
+        elif self.is_stopping:
+            self._refuse_text_while_stopping()
         elif self.has_ended:
+            self.has_ended = False  # what follows of this text is ignored as well, up to its end
             raise OutOfOrderError("text after `end`")
         else:
             self._num_chars += len(text)
+            self._is_blank = self._is_blank and text.isspace()
             limit = self._settings.max_text_chars
             if self._num_chars > limit:
                 raise TextTooLongError(f"more than {limit} characters in one context")
             self._feed("text", text, at)
+
+    def _refuse_text_while_stopping(self) -> None:
+        """Text of this utterance is ignored; that of the next one came too early, which is said
+        once: it must not begin in the middle when the name is free.
+        """
+        if not self.has_ended:
+            return
+        self.has_ended = False
+        error = OutOfOrderError("text for a name whose `done` has not come")
+        self._emit(CountError(error.code))
+        self._emit(Send(error_message(error, self.name)))
 
     def flush(self, at: float) -> None:
         """Speak all text so far."""
@@ -159,7 +177,7 @@ class Context:
 
     def cancel(self, at: float) -> None:
         """Stop at once."""
-        self.has_ended = True  # what the caller next sends under this name is a new utterance
+        self.has_ended = True  # text that comes next under this name is a new utterance
         if self.state is ContextState.CANCELLING:
             return
         was = self.state
@@ -205,26 +223,19 @@ class Context:
 
     # --- the text front end ---
 
-    def text_released(
-        self,
-        kind: TextKind,
-        segments: Sequence[SpokenSegment],
-        *,
-        arrived_at: float,
-        has_more: bool,
-        at: float,
-    ) -> None:
-        """The front end has taken a piece, flush or end that arrived at `arrived_at`."""
+    def text_released(self, released: Released, at: float) -> None:
+        """The front end has taken a piece, flush or end."""
         if not self.is_speaking:
             return
-        self._is_preparing_text = has_more
+        self._is_preparing_text = released.has_more
+        self._num_unspoken = released.num_unspoken
         self._idle_since_at = at
-        for segment in segments:
+        for segment in released.segments:
             if self._delivery.stages.released_at is None:
-                self._delivery.stages.released_at = arrived_at
+                self._delivery.stages.released_at = released.arrived_at
             self.spoken.append(segment)
             self._emit(AppendPhonemes(self.number, segment.index, segment.phonemes))
-        if kind == "end":
+        if released.kind == "end":
             self._emit(EndRequestText(self.number))
 
     def is_overdue(self, at: float, timeout_s: float) -> bool:
@@ -367,10 +378,18 @@ class Context:
             samples=summary.sent_samples,
             char=char,
             metrics=msgspec.convert(metrics, wire.Metrics),
+            warning=self._warning(reason),
+            unspoken_letters=self._num_unspoken,
         )
         self.state = ContextState.DONE
         self._emit(Send(done))
         self._emit(summary)
+
+    def _warning(self, reason: wire.DoneReason) -> wire.SpeechWarning | None:
+        """What the caller may not have meant."""
+        if reason == "end_of_speech" and not self.spoken.num_segments and not self._is_blank:
+            return "nothing_speakable"
+        return "partly_unspoken" if self._num_unspoken else None
 
     def _char(self) -> int:
         """Character of the text that the samples sent so far reach."""

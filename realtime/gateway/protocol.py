@@ -12,7 +12,7 @@ Rules that hold for every order of events:
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
 import msgspec
@@ -20,7 +20,6 @@ import msgspec
 from realtime import wire
 from realtime.config import VoicesConfig
 from realtime.errors import (
-    RETRY_AFTER_S,
     BinaryNotAllowedError,
     EngineNotReadyError,
     HelloTimeoutError,
@@ -39,11 +38,10 @@ from realtime.gateway.commands import (
     Command,
     CountError,
     OpenRequest,
+    Released,
     Send,
-    TextKind,
 )
 from realtime.gateway.context import Context, ContextSettings, error_message
-from realtime.gateway.spoken import SpokenSegment
 from realtime.gateway.voices import VoiceRegistry
 from realtime.messages import (
     EngineReady,
@@ -183,29 +181,11 @@ class SessionProtocol:
 
     # --- the text front end ---
 
-    def text_released(
-        self,
-        number: int,
-        kind: TextKind,
-        segments: Sequence[SpokenSegment],
-        *,
-        arrived_at: float,
-        has_more: bool,
-        at: float,
-    ) -> list[Command]:
-        """The front end has taken a piece, flush or end.
-
-        Args:
-            number: The context.
-            kind: What it took.
-            segments: The segments this completed.
-            arrived_at: When the caller's message arrived.
-            has_more: Whether more of the context's text waits for the front end.
-            at: Now.
-        """
-        context = self._by_number.get(number)
+    def text_released(self, released: Released, at: float) -> list[Command]:
+        """The front end has taken a piece, flush or end."""
+        context = self._by_number.get(released.number)
         if context is not None:
-            context.text_released(kind, segments, arrived_at=arrived_at, has_more=has_more, at=at)
+            context.text_released(released, at)
         return self._take(context)
 
     def text_failed(self, number: int, error: SpeechError, at: float) -> list[Command]:
@@ -361,7 +341,8 @@ class SessionProtocol:
         name = message.context
         context = self._by_name.get(name)
         if context is not None:
-            if isinstance(message, wire.Text) and _has_options(message):
+            is_next_utterance = context.is_stopping and context.has_ended
+            if isinstance(message, wire.Text) and _has_options(message) and not is_next_utterance:
                 raise OutOfOrderError(
                     "voice, speed, sampling and priority belong on a context's first piece"
                 )
@@ -386,7 +367,7 @@ class SessionProtocol:
         assert self._hello is not None
         assert self._context_settings is not None
         if self._is_draining:
-            raise ShuttingDownError("the service is stopping", retry_after_s=RETRY_AFTER_S)
+            raise ShuttingDownError("the service is stopping")
         if len(self._by_name) >= self._max_contexts:
             num_open = len(self._by_name)
             raise TooManyContextsError(
@@ -478,7 +459,7 @@ def _has_options(piece: wire.Text) -> bool:
 
 def _present(ready: EngineReady | None) -> EngineReady:
     if ready is None:
-        raise EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
+        raise EngineNotReadyError("the engine is starting")
     return ready
 
 

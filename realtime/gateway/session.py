@@ -15,7 +15,6 @@ from uvicorn.protocols.utils import ClientDisconnected
 from realtime import wire
 from realtime.clock import Clock
 from realtime.errors import (
-    RETRY_AFTER_S,
     EngineError,
     EngineNotReadyError,
     SlowReaderError,
@@ -32,6 +31,7 @@ from realtime.gateway.commands import (
     EndRequestText,
     FeedText,
     OpenRequest,
+    Released,
     ReportPlayback,
     Send,
     StopText,
@@ -41,7 +41,7 @@ from realtime.gateway.outgoing import OutgoingQueue
 from realtime.gateway.pacing import WriteProgress
 from realtime.gateway.protocol import EngineView, SessionProtocol
 from realtime.gateway.signal import Signal
-from realtime.gateway.text_feed import Released, TextFeed, TextSource
+from realtime.gateway.text_feed import TextFeed, TextSource
 from realtime.gateway.websocket import GatewaySocket
 from realtime.messages import Failed, StartRequest
 from realtime.telemetry.metrics import ServiceMetrics
@@ -225,15 +225,7 @@ class Session:
         self._inbox_signal.set()
 
     def _text_released(self, released: Released) -> None:
-        commands = self.protocol.text_released(
-            released.number,
-            released.kind,
-            released.segments,
-            arrived_at=released.arrived_at,
-            has_more=released.has_more,
-            at=self._clock.now(),
-        )
-        self._execute(commands)
+        self._execute(self.protocol.text_released(released, self._clock.now()))
 
     def _text_failed(self, number: int, error: SpeechError) -> None:
         self._execute(self.protocol.text_failed(number, error, self._clock.now()))
@@ -288,11 +280,12 @@ class Session:
         number = command.number
         client = self._services.engine.client
         if client is None:
+            error = EngineNotReadyError("the engine is starting")
             failed = Failed(
                 request_id=0,
-                code=EngineNotReadyError.code,
-                message="the engine is starting",
-                retry_after_s=RETRY_AFTER_S,
+                code=error.code,
+                message=error.message,
+                retry_after_s=error.retry_after_s,
             )
             self._deliver(number, failed)
             return

@@ -20,7 +20,6 @@ import structlog
 from realtime.clock import Clock
 from realtime.config import GatewayConfig, ServiceConfig, child_environment, to_toml
 from realtime.errors import (
-    RETRY_AFTER_S,
     EngineError,
     EngineLostError,
     EngineNotReadyError,
@@ -93,7 +92,7 @@ class EngineSupervisor:
     def refusal(self) -> SpeechError | None:
         """Why no request can be taken now; whether there is room for one is the engine's to say."""
         if self._client is None:
-            return EngineNotReadyError("the engine is starting", retry_after_s=RETRY_AFTER_S)
+            return EngineNotReadyError("the engine is starting")
         return None
 
     async def wait_ready(self) -> None:
@@ -234,7 +233,7 @@ class EngineSupervisor:
         if client is not None:
             self._metrics.engine_restarts.inc()
             self._metrics.engine_load.lose()
-            client.lose(EngineLostError(error.message, retry_after_s=RETRY_AFTER_S))
+            client.lose(EngineLostError(error.message))
 
 
 async def _watch_exit(process: anyio.abc.Process) -> None:

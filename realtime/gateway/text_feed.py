@@ -16,7 +16,7 @@ import anyio.to_thread
 import structlog
 
 from realtime.errors import SpeechError
-from realtime.gateway.commands import FeedText, TextKind
+from realtime.gateway.commands import FeedText, Released, TextKind
 from realtime.gateway.signal import Signal
 from realtime.gateway.spoken import SpokenSegment
 
@@ -29,6 +29,11 @@ _log = structlog.get_logger()
 class TextSource(Protocol):
     """`realtime.text.TextStream`: synchronous, one context's text in, segments out."""
 
+    @property
+    def num_unspoken(self) -> int:
+        """Letters so far that are left out because the voice does not know their script."""
+        ...
+
     def push(self, piece: str) -> Sequence[SpokenSegment]:
         """Take a piece of text."""
         ...
@@ -40,17 +45,6 @@ class TextSource(Protocol):
     def end(self) -> Sequence[SpokenSegment]:
         """Release the rest."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """One piece, flush or end that the front end has taken, and the segments it completed."""
-
-    number: int
-    kind: TextKind
-    segments: Sequence[SpokenSegment]
-    arrived_at: float
-    has_more: bool
 
 
 @dataclass(slots=True)
@@ -129,7 +123,16 @@ class TextFeed:
                 continue  # cancelled meanwhile
             for index, (item, segments) in enumerate(zip(bite, results, strict=False)):
                 has_more = index + 1 < len(bite) or bool(text.pending)
-                on_released(Released(number, item.kind, segments, item.arrived_at, has_more))
+                on_released(
+                    Released(
+                        number,
+                        item.kind,
+                        segments,
+                        item.arrived_at,
+                        has_more,
+                        text.source.num_unspoken,
+                    )
+                )
             if error is not None:
                 on_failed(number, error)
 

@@ -65,6 +65,24 @@ def clean_character(character: str) -> str:
     return "" if category in _INVISIBLE else " "
 
 
+def count_unspoken(before: str, character: str) -> int:
+    """Letters that are known to be left out once ``character`` is.
+
+    Those of scripts that nobody has taught the voice; a Greek letter is read by its name, a Greek
+    word is not.
+
+    Args:
+        before: the two characters before it, or as many as there are.
+        character: the next one.
+    """
+    if character <= "\x7f" or not character.isalpha():
+        return 0
+    if ord(character) in _GREEK:
+        run = [ord(letter) in _GREEK for letter in before[::-1]]
+        return 0 if not run or not run[0] else 1 if all(run[1:]) and len(run) > 1 else 2
+    return int(not clean_character(character).strip())
+
+
 def _clean_letter(letter: str) -> str:
     if ord(letter) in _GREEK or ord(letter) < 0x250:
         return letter

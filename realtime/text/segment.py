@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from realtime.text.clean import count_unspoken
 from realtime.text.phonemes import FrontEnd, Word
 from realtime.text.scanner import Cut, Limits, Scanner
 
@@ -72,6 +73,10 @@ class Segment(msgspec.Struct, frozen=True):
 class TextStream:
     """The text of one utterance as it arrives. Not thread-safe; bounded by ``policy.max_chars``.
 
+    Attributes:
+        num_unspoken: letters so far that are left out because nobody has taught the voice their
+            script.
+
     Every method raises `UnspeakableTextError` when a segment has no phonemes though it should; the
     utterance is then over.
     """
@@ -79,6 +84,8 @@ class TextStream:
     def __init__(self, front_end: FrontEnd, policy: SegmentPolicy) -> None:
         self._front_end = front_end
         self._policy = policy
+        self.num_unspoken = 0
+        self._last_two = ""
         self._next_index = 0
         self._covered = 0  # end of the last released segment
         self._base = 0  # offset of the scanner's first character
@@ -88,6 +95,8 @@ class TextStream:
         """Add text, joined verbatim to what came before; gives the segments it completes."""
         released: list[Segment] = []
         for character in piece:
+            self.num_unspoken += count_unspoken(self._last_two, character)
+            self._last_two = self._last_two[-1:] + character
             cut = self._scanner.add(character)
             if cut is not None:
                 released += self._take(cut)

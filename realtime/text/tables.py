@@ -249,6 +249,16 @@ MAGNITUDES = {
     "billion": "billion",
     "trillion": "trillion",
 }
+# Behind a slash: "$20/hr".
+PERIODS = {
+    "hr": "hour",
+    "h": "hour",
+    "mo": "month",
+    "yr": "year",
+    "wk": "week",
+    "min": "minute",
+    "sec": "second",
+}
 VULGAR_FRACTIONS = {
     "½": "1/2",
     "¼": "1/4",

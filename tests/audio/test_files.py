@@ -51,7 +51,7 @@ def test_every_ending_that_is_named_works(tmp_path, ending):
 
 
 @pytest.mark.skipif(not FULL_DEVICE.exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("ending", [".wav", ".flac"])
+@pytest.mark.parametrize("ending", FILE_ENDINGS)
 def test_a_full_disk_is_an_os_error_that_names_the_file(tmp_path, ending):
     path = tmp_path / f"full{ending}"
     path.symlink_to(FULL_DEVICE)

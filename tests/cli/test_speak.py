@@ -187,3 +187,20 @@ def test_an_impossible_path_is_an_error(server):
     result = _run("Hello", "--url", server.url, "-o", "no/such/folder.wav")
     assert result.exit_code == 1
     assert "No such file" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["full.wav", "full.ogg"])
+def test_a_file_that_cannot_be_written_is_said_as_json_too(server, tmp_path, name):
+    (tmp_path / name).symlink_to("/dev/full")
+    result = _run("Hello", "--url", server.url, "-o", name, "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["code"] == "file_error"
+    assert f"{name}: cannot write" in error["message"]
+    missing = _run("Hello", "--url", server.url, "-o", "no-folder/a.wav", "--json")
+    assert json.loads(missing.stdout)["error"]["code"] == "file_error"
+
+
+def test_help_of_commands_that_run_says_their_exit_codes():
+    for command in ("speak", "serve"):
+        assert "Exit codes: 0 " in CliRunner().invoke(build_app(), [command, "--help"]).output

@@ -17,9 +17,12 @@ class FakeSegment(msgspec.Struct, frozen=True):
 
 
 class FakeTextSource:
-    """Sentences end at `.`; `;` releases a segment inside a sentence; `#` cannot be spoken."""
+    """Sentences end at `.`; `;` releases a segment inside a sentence; `#` cannot be spoken, `~` is
+    not, and what is not ASCII is left out by its own count.
+    """
 
     def __init__(self, first_min_chars: int | None = None) -> None:
+        self.num_unspoken = 0
         self._text = ""
         self._start = 0
         self._count = 0
@@ -27,6 +30,7 @@ class FakeTextSource:
     def push(self, piece: str) -> list[FakeSegment]:
         if "#" in piece:
             raise UnspeakableTextError("no phonemes for '#'")
+        self.num_unspoken += sum(not character.isascii() for character in piece)
         self._text += piece
         segments = []
         while (cut := min((i for i in map(self._text.find, ".;") if i >= 0), default=-1)) >= 0:
@@ -34,7 +38,7 @@ class FakeTextSource:
         return segments
 
     def flush(self) -> list[FakeSegment]:
-        return [self._cut(len(self._text))] if self._text.strip() else []
+        return [self._cut(len(self._text))] if self._text.strip(" \n~") else []
 
     def end(self) -> list[FakeSegment]:
         return self.flush()

@@ -176,16 +176,10 @@ class Driver:
             "end": source.end,
         }[feed.kind]()
         has_more = any(other.number == feed.number for other in self.feeds)
-        self.carry_out(
-            self.protocol.text_released(
-                feed.number,
-                feed.kind,
-                segments,
-                arrived_at=feed.at,
-                has_more=has_more,
-                at=self.clock.now(),
-            )
+        released = c.Released(
+            feed.number, feed.kind, segments, feed.at, has_more, source.num_unspoken
         )
+        self.carry_out(self.protocol.text_released(released, self.clock.now()))
 
     # --- the engine ---
 

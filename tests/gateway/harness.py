@@ -46,7 +46,7 @@ class DirectEngine:
 
     def refusal(self):
         if self.client is None:
-            return EngineNotReadyError("the engine is starting", retry_after_s=1.0)
+            return EngineNotReadyError("the engine is starting")
         return None
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from realtime import wire
+from realtime.errors import ENGINE_START_S
 from realtime.gateway.protocol import MAX_SEGMENTS_AHEAD
 from tests.gateway.driver import LIMITS, SAMPLES_PER_FRAME, Driver
 
@@ -63,6 +64,7 @@ def test_hello_without_an_engine_says_try_again():
     driver.hello()
     error = driver.last(wire.Error)
     assert (error.code, error.retryable, driver.closed.code) == ("engine_not_ready", True, 1013)
+    assert error.retry_after_s == ENGINE_START_S
 
 
 def test_ping_is_answered_with_its_nonce():
@@ -216,6 +218,36 @@ def test_text_after_end_fails_the_context():
     assert driver.finish(1, "cancelled").send_all().last(wire.Done).reason == "error"
 
 
+@pytest.mark.parametrize("options", [{}, {"voice": "other"}])
+def test_text_before_the_done_of_a_cancelled_name_is_refused_once_and_never_begins_later(options):
+    driver = Driver().hello().say(text("One. Two."), cancel())
+    driver.say(text("Three ", **options), text("four ")).send_all()
+    assert [(e.code, e.context) for e in driver.all(wire.Error)] == [("out_of_order", "a")]
+    driver.finish(1, "cancelled").send_all()
+    assert driver.last(wire.Done).reason == "cancelled"
+    driver.say(text("five."), flush(), end()).prepare_text().send_all()
+    assert list(driver.requests) == [1]
+    assert len(driver.all(wire.Error)) == 1
+    driver.say(text("Six."), end()).prepare_text()
+    assert driver.requests[2].phonemes == ["Six."]
+
+
+def test_every_utterance_begun_before_the_done_of_its_name_is_refused():
+    driver = Driver().hello().say(text("One."), cancel())
+    driver.say(text("Two."), end(), text("Three."), cancel()).send_all()
+    assert [e.code for e in driver.all(wire.Error)] == ["out_of_order"] * 2
+    driver.finish(1, "cancelled").say(text("Four."), end()).prepare_text()
+    assert driver.requests[2].phonemes == ["Four."]
+
+
+def test_text_after_end_is_ignored_up_to_its_own_end():
+    driver = Driver().hello().say(text("One."), end(), text("Two "), text("three.")).send_all()
+    driver.finish(1, "cancelled").say(text("four."), end()).send_all()
+    assert [e.code for e in driver.all(wire.Error)] == ["out_of_order"]
+    driver.say(text("Five."), end()).prepare_text()
+    assert driver.requests[2].phonemes == ["Five."]
+
+
 def test_repeated_end_and_flush_after_end_do_no_harm():
     driver = Driver().hello().say(text("One."), end(), end(), flush()).prepare_text().send_all()
     assert not driver.all(wire.Error)
@@ -246,6 +278,12 @@ def test_lost_engine_ends_each_context_with_a_retryable_error():
     ]
     assert [d.reason for d in driver.all(wire.Done)] == ["error", "error"]
     assert not driver.all(wire.AudioFrame)
+
+
+@pytest.mark.parametrize("code", ["engine_lost", "engine_not_ready", "shutting_down"])
+def test_failures_that_a_start_mends_say_when_one_is_over(code):
+    driver = Driver().hello().say(text("One.")).fail(1, code).send_all()
+    assert driver.last(wire.Error).retry_after_s == ENGINE_START_S
 
 
 def test_unknown_failure_code_is_answered_as_ours():
@@ -372,3 +410,29 @@ def test_wait_for_text_counts_for_the_audio_behind_it_however_late_the_socket_ta
     metrics = driver.send_all().last(wire.Done).metrics
     assert (metrics.underruns, metrics.text_underruns) == (0, 1)
     assert metrics.text_resume_s == pytest.approx(0.5)
+
+
+def _spoken(piece: str) -> wire.Done:
+    driver = Driver().hello().say(text(piece), end()).prepare_text()
+    for _ in driver.requests[1].phonemes:
+        driver.speak(1, completes=True)
+    return driver.finish(1).send_all().last(wire.Done)
+
+
+@pytest.mark.parametrize(
+    ("piece", "warning", "unspoken"),
+    [
+        ("One.", None, 0),
+        ("", None, 0),
+        (" \n", None, 0),
+        ("~~", "nothing_speakable", 0),
+        ("One \u0434\u0430.", "partly_unspoken", 2),
+    ],
+)
+def test_done_says_what_was_not_read_aloud(piece, warning, unspoken):
+    done = _spoken(piece)
+    assert (done.reason, done.warning, done.unspoken_letters) == (
+        "end_of_speech",
+        warning,
+        unspoken,
+    )

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.anyio
 class Recorder:
     """A text source that keeps what it was given, in which thread."""
 
+    num_unspoken = 0
+
     def __init__(self, fail_at: str = "") -> None:
         self.taken: list[str] = []
         self.threads: set[int] = set()

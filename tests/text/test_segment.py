@@ -281,3 +281,23 @@ def test_segment_reports_the_character_that_speech_has_reached():
 def test_policy_refuses_lengths_in_the_wrong_order(wrong):
     with pytest.raises(ValueError, match="first_min_chars <= first_max_chars <= max_chars"):
         SegmentPolicy(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("Plain text, caf\u00e9 and na\u00efve.", 0),
+        ("hello \u4f60\u597d friend", 2),
+        ("\u041f\u0440\u0438\u0432\u0435\u0442", 6),
+        ("the angle \u03b1 is small", 0),
+        ("\u0393\u03b5\u03b9\u03b1 you", 4),
+        ("\uff46\uff55\uff4c\uff4c width, \U0001d41b\U0001d428\U0001d42b\U0001d41d", 0),
+        ("\U0001f600 !? \u00a7", 0),
+    ],
+)
+def test_letters_of_scripts_that_are_not_read_are_counted(text, count):
+    for pieces in ([text], list(text)):
+        stream = TextStream(LetterFrontEnd(), WHOLE_SENTENCES)
+        for piece in pieces:
+            stream.push(piece)
+        assert stream.num_unspoken == count

@@ -10,6 +10,7 @@ _EXTENSIONS = "|".join(tables.FILE_EXTENSIONS)
 _PIECE = re.compile(r"[A-Za-zÀ-ɏ]+|[0-9]+|[^\sA-Za-zÀ-ɏ0-9]")
 _CAMEL = re.compile(r"(?<=[a-zß-ÿ])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
+_HOST = re.compile(r"[^A-Z/?#]+(?:[/?#]|\Z)")  # "End.In" is no address
 _TRAILING = re.compile(r"[.,;:!?)\]'\"]+\Z")
 
 
@@ -78,7 +79,7 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
         re.compile(
             rf"(?<![\w.@-])(?:[A-Za-z0-9-]++\.)+(?:{_DOMAINS})\b(?:[/?#][^\s<>\"]*+)?(?![\w@])"
         ),
-        lambda match: _address(match) if match.group().lower() == match.group() else None,
+        lambda match: _address(match) if _HOST.match(match.group()) else None,
     ),
     (
         re.compile(rf"(?<![\w./-])(?:~?/)?(?:[\w-]++[./])*?[\w-]++\.(?:{_EXTENSIONS})\b(?![\w@])"),

@@ -6,7 +6,12 @@ from realtime.text import numbers, tables
 from realtime.text.alignment import Replace
 
 _UNIT = r"tsp|tbsp|oz|lbs?|in|mi|km|gal|kg"
-_FIXED = {("24", "7"): "twenty four seven", ("9", "11"): "nine eleven", ("50", "50"): "fifty fifty"}
+_FIXED = {
+    ("24", "7"): "twenty four seven",
+    ("9", "11"): "nine eleven",
+    ("50", "50"): "fifty fifty",
+    ("20", "20"): "twenty twenty",
+}
 
 
 def _words(top: str, bottom: str) -> str:

@@ -104,6 +104,10 @@ def _or(match: re.Match[str]) -> str:
     return ("he" if len(match.group(1)) == 1 else match.group(1)) + " or "
 
 
+def _per(match: re.Match[str]) -> str:
+    return " per " + tables.PERIODS[match.group(1)]
+
+
 def _symbol(match: re.Match[str]) -> str:
     return f" {tables.SYMBOLS[match.group()]} "
 
@@ -130,6 +134,7 @@ NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
         _abbreviation,
     ),
     (re.compile(rf"\b({_alternatives(tables.NUMBERED)})\. ?(?=\d)", re.IGNORECASE), _numbered),
+    (re.compile(r"\b([Vv]ol|[Cc]h|[Ff]ig|[Ss]ec|[Aa]rt)\. ?(?=(?:[IVXLC]{2,}|[VX])\b)"), _numbered),
     (re.compile(rf"\b({_SHORT_MONTH})\.(?!\w)"), _month),
     (re.compile(r"(?<![\w.])[A-Z]\.(?: ?[A-Z]\.){0,5} (?=[A-Z][a-z])"), _initials),
     (re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)"), _dotted),
@@ -137,6 +142,7 @@ NAME_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(rf"\b([A-Za-z]+) {_ROMAN}(?<=\w)\b(?![.-]\w|'(?!s\b)\w)"), _roman_cardinal),
     (re.compile(rf"\b([A-Z][a-z]+) {_ROMAN}(?<=\w)\b(?![.-]\w|'(?!s\b)\w)"), _roman_ordinal),
     (re.compile(r"\b([A-Za-z]+) (ii|iii|iv|vi{1,3}|ix|xi{0,3}|xiv|xv)\b(?!['-])"), _small_roman),
+    (re.compile(r"\bPh\. ?D\b\.?"), lambda match: _keep_stop(match, "P.H.D")),
     (re.compile(r"\b(?:[PM]h|[BM])D(?!\w)|\b(?:MSc|BSc|LLC|LLM)(?!\w)"), _letters),
     # "CO2", "PM2.5", "GPT-4": letters in front of a number are a name, not a word.
     (re.compile(r"(?<!\w)[A-Z]{2,3}(?=-?\d)"), _letters),
@@ -154,6 +160,7 @@ SYMBOL_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (re.compile(r"\b([A-G])#(?!\w)"), lambda match: match.group(1) + " sharp"),
     (re.compile(r"(?<!\S)\.(?=[A-Za-z]{2})"), lambda _: "dot "),
     (re.compile(r" ?/ ?(?=(?:day|night|week|month|year|hour|minute|person)\b)"), lambda _: " per "),
+    (re.compile(r"(?<=\w) ?/ ?(hr|h|mo|yr|wk|min|sec)\b\.?"), _per),
     (re.compile(r"(?<=[A-Za-z])/(?=[A-Za-z])"), lambda _: " slash "),
     (re.compile(r"(?<![\w~])~ ?(?=\w)"), lambda _: "about "),
     (re.compile(r"[\u0370-\u03ff]+"), _greek),

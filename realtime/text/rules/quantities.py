@@ -147,7 +147,10 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
         ),
         _unit,
     ),
-    (re.compile(rf"(?<![\w.,])({AMOUNT})[x×](?= ?[a-z]|[.,;!?]?(?:\s|\Z))"), _times_faster),
+    (
+        re.compile(rf"(?<![\w.,])({AMOUNT})[x×](?! ?[-+=*/^])(?= ?[a-z]|[.,;!?]?(?:\s|\Z))"),
+        _times_faster,
+    ),
     (re.compile(r"(?<![\w.,])\d{1,5}(?: ?[x×] ?\d{1,5})(?! ?[=+*/×x\d-])"), _dimensions),
 )
 # Behind fractions and arithmetic, which take the numbers that are part of something larger.

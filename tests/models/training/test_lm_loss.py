@@ -111,3 +111,13 @@ def test_orthogonalized_matrices_have_singular_values_near_one() -> None:
         # the quintic iteration of Muon converges to a band around one, not to one
         assert float(values.min()) > 0.3
         assert float(values.max()) < 1.4
+
+
+def test_corruption_leaves_controls_alone() -> None:
+    spec = model_spec(vocab_size=84, num_speakers=2, speeds=(0.7, 1.0, 1.3), control_base_id=79)
+    first, last = spec.code_block(6)
+    inputs = torch.tensor([[*spec.control_ids(1, 1.3), 5, *([first] * 200)]])
+    changed = corrupt(inputs, spec, 1.0)
+    assert torch.equal(changed[:, :3], inputs[:, :3])
+    assert bool(((changed[:, 3:] >= first) & (changed[:, 3:] < last)).all())
+    assert not torch.equal(changed, inputs)

@@ -22,6 +22,7 @@ from models.training.export import (
 )
 from models.weights import load_voice
 from tests.models.test_spec import voice_spec
+from tests.models.training.stub_kokoro import write_stub_kokoro
 
 CONFIG = """
 workers = 2
@@ -30,6 +31,9 @@ shares = [0.4, 0.4, 0.2]
 sentences = 60
 [speech]
 shard_lines = 30
+[second]
+model = "KOKORO"
+lines = 12
 [codec]
 trunk_size = 32
 trunk_hidden_size = 32
@@ -61,7 +65,8 @@ exchange_steps = 2
 @pytest.mark.slow
 def test_one_command_makes_a_voice_that_speaks(tmp_path: Path) -> None:
     config = tmp_path / "tiny.toml"
-    config.write_text(CONFIG)
+    kokoro = write_stub_kokoro(tmp_path / "kokoro")
+    config.write_text(CONFIG.replace("KOKORO", str(kokoro)))
     run = tmp_path / "run"
     command = [
         sys.executable,
@@ -84,9 +89,13 @@ def test_one_command_makes_a_voice_that_speaks(tmp_path: Path) -> None:
     assert (run / "plots" / "codec.png").stat().st_size > 1000
     voice = load_voice(run / "voice")
     codes = torch.zeros(1, 2, voice.spec.codec.tokens_per_frame, dtype=torch.int64)
-    samples = voice.codec_decoder.decode(codes)
-    assert samples.shape == (1, 2 * voice.spec.codec.samples_per_frame)
-    assert bool(samples.isfinite().all())
+    first, second = (voice.codec_decoder.decode(codes, speaker) for speaker in (0, 1))
+    assert first.shape == second.shape == (1, 2 * voice.spec.codec.samples_per_frame)
+    assert bool(first.isfinite().all())
+    assert not torch.equal(first, second)
+    assert [s.gender for s in voice.spec.speakers] == ["female", "male"]
+    speed = voice.spec.model.control_ids(1, 1.3)[1]
+    assert speed == voice.spec.model.vocab_size - 1
     ids = torch.tensor([voice.spec.model.text_start_id, *voice.tokenizer.encode("həlˈO.")])
     assert bool(voice.language_model.head_weight[ids].isfinite().all())
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: RUF001  phonetic symbols
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from models.training.sequences import (
     split,
 )
 
-SPEC: ModelSpec = NetworkConfig().model_spec(CodecSpec())
+SPEC: ModelSpec = NetworkConfig(speeds=()).model_spec(CodecSpec())
 
 
 def spoken(symbols: str = "stˈɑp, ɡˈO ˈɑn.", frames: int = 20, seed: int = 0) -> Spoken:
@@ -103,3 +104,42 @@ def test_the_mix_holds_chains_and_cuts() -> None:
     )
     segments = [int((s.ids == SPEC.end_of_speech_id).sum()) for s in mixer.pool(300)]
     assert {1, 2, 3} <= set(segments)
+
+
+def test_a_prompt_says_who_speaks_and_how_fast() -> None:
+    spec = NetworkConfig().model_spec(CodecSpec(speaker_hz=(110.0,)))
+    said = replace(spoken(), speaker=1, speed=0.81)
+    sequence = build([said, said], spec)
+    assert sequence.ids[1:3].tolist() == list(spec.control_ids(1, 0.8))
+    assert sequence.ids[3 : len(said.phonemes) + 3].tolist() == said.phonemes.tolist()
+    speech = np.flatnonzero(sequence.said >= 0)
+    # the first prediction of speech is made where the text ends
+    assert sequence.ids[speech[0]] == spec.text_end_id
+    assert sequence.said[speech].max() < len(sequence.ids)
+    second = sequence.said[speech[speech > len(sequence.ids) // 2]]
+    first_of_second = len(sequence.ids) // 2 + 3
+    assert second.min() >= first_of_second
+    assert second.max() < first_of_second + len(said.phonemes)
+
+
+def test_speaker_and_speed_survive_the_file(tmp_path: Path) -> None:
+    said = [spoken(), replace(spoken(seed=2), speaker=1, speed=1.25)]
+    save_spoken(tmp_path / "tokens.npz", said)
+    loaded = load_spoken(tmp_path / "tokens.npz")
+    assert [(s.speaker, s.speed) for s in loaded] == [(0, 1.0), (1, 1.25)]
+
+
+def test_a_chain_keeps_its_speaker_and_its_speed() -> None:
+    spec = NetworkConfig().model_spec(CodecSpec(speaker_hz=(110.0,)))
+    said = [replace(spoken(seed=i), speed=(0.7, 1.0, 1.3)[i % 3]) for i in range(60)]
+    mix = MixConfig(chain_ratio=1.0, other_speaker_ratio=0.5)
+    pool = SequenceMixer(said, spec, mix, 2048, seed=1).pool()
+    chains = 0
+    for sequence in pool:
+        opens = np.flatnonzero(sequence.ids == spec.text_start_id)
+        controls = {tuple(sequence.ids[i + 1 : i + 3]) for i in opens}
+        assert len(controls) == 1
+        chains += len(opens) > 1
+    assert chains > 5
+    named = {int(s.ids[1]) for s in pool}
+    assert named == {spec.control_base_id, spec.control_base_id + 1}
