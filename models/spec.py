@@ -213,6 +213,7 @@ class VoiceSpec(_Struct, frozen=True, kw_only=True):
         licence: Licence of the weights.
         description: One line for a listing.
         model: The language model.
+        draft: A smaller model of the same tokens, for speculation; None where there is none.
         codec: The codec.
         symbols: Phoneme symbols in id order; id 0 is padding, the first symbol is id 1.
         speakers: Who it can speak as, in the order that model and codec count them; empty where
@@ -235,6 +236,7 @@ class VoiceSpec(_Struct, frozen=True, kw_only=True):
     licence: str
     description: str
     model: ModelSpec
+    draft: ModelSpec | None = None
     codec: CodecSpec
     symbols: str
     speakers: tuple[SpeakerSpec, ...] = ()

@@ -13,6 +13,7 @@ from models.spec import VoiceSpec, read_voice_spec
 from models.tokenizer import PhonemeTokenizer
 
 LANGUAGE_MODEL_FILE = "language_model.safetensors"
+DRAFT_MODEL_FILE = "draft_model.safetensors"
 CODEC_DECODER_FILE = "codec_decoder.safetensors"
 CODEC_ENCODER_FILE = "codec_encoder.safetensors"
 

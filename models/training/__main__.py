@@ -23,6 +23,7 @@ STAGES = (
     "tokens",
     "language",
     "sound",
+    "draft",
     "adopt",
     "export",
     "plots",
@@ -79,6 +80,8 @@ def _work(
             stages.tokenize(run, config, worker)
         case "language":
             stages.train_language(run, config, worker, arguments.from_voice)
+        case "draft":
+            stages.train_draft(run, config, worker)
         case _:
             stages.train_codec_sound(run, config, worker, budget_s)
 
@@ -141,8 +144,9 @@ def _stage(
         case "evaluate":
             _evaluate(arguments, run, config)
         case _:
-            if stage == "language":
-                stages.plan_language(run, config, budget_s)
+            if stage in ("language", "draft"):
+                folder = run.language if stage == "language" else run.draft
+                stages.plan_language(folder, config, budget_s)
             _fan_out(stage, arguments, config.workers, budget_s)
             if stage == "codec":
                 stages.freeze_codec(run, config)
@@ -170,6 +174,7 @@ def main() -> None:
         ("tokens", 0.0),
         ("language", language),
         ("sound", sound),
+        *([("draft", config.draft_share * budget_s)] if config.draft_share else []),
     ]
     plan += [("export", 0.0), ("plots", 0.0)]
     plan += [("evaluate", 0.0), ("export", 0.0)] if arguments.whisper else []

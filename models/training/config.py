@@ -110,7 +110,9 @@ class PipelineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         workers: Processes that train together; one per core.
+        draft: Dimensions of the draft model, which speculation checks against the language model.
         shares: How a budget for all stages is divided: codec tokens, language model, codec sound.
+        draft_share: The same for the draft model, on top; 0 makes none.
     """
 
     corpus: CorpusConfig = CorpusConfig()
@@ -120,11 +122,15 @@ class PipelineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tokens: TokenStageConfig = TokenStageConfig()
     sound: SoundStageConfig = SoundStageConfig()
     network: NetworkConfig = NetworkConfig()
+    draft: NetworkConfig = NetworkConfig(
+        num_layers=2, hidden_size=192, num_heads=3, num_kv_heads=1, ffn_size=512
+    )
     language: LanguageStageConfig = LanguageStageConfig()
     sampling: SamplingDefaults = SamplingDefaults()
     workers: int = 2
     codec_shards: int = 30
     shares: tuple[float, float, float] = (0.25, 0.6, 0.15)
+    draft_share: float = 0.0
 
     @property
     def voice_codec(self) -> CodecSpec:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +24,7 @@ from models.training.registry import default_speakers
 from models.weights import (
     CODEC_DECODER_FILE,
     CODEC_ENCODER_FILE,
+    DRAFT_MODEL_FILE,
     LANGUAGE_MODEL_FILE,
     load_weights,
     save_weights,
@@ -110,3 +112,11 @@ def export_voice(
         module.load_state_dict(weights)
         save_weights(module, folder / name)
     write_voice_spec(folder, spec)
+
+
+def export_draft(folder: Path, model: ModelSpec, weights: dict[str, Tensor]) -> None:
+    """Add a draft model to the voice in `folder`."""
+    draft = LanguageModel(model)
+    draft.load_state_dict(weights)
+    save_weights(draft, folder / DRAFT_MODEL_FILE)
+    write_voice_spec(folder, msgspec.structs.replace(read_voice_spec(folder), draft=model))

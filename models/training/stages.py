@@ -8,6 +8,7 @@ import json
 import math
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -46,8 +47,11 @@ class Run:
         self.codec = folder / "codec"
         self.tokens = folder / "tokens"
         self.language = folder / "language"
+        self.draft = folder / "draft"
         self.second = folder / "second"
-        for path in (self.speech, self.codec, self.tokens, self.language, self.second):
+        for path in (
+            self.speech, self.codec, self.tokens, self.language, self.draft, self.second,
+        ):  # fmt: skip
             path.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -200,13 +204,13 @@ def gather_tokens(run: Run) -> None:
     )
 
 
-def plan_language(run: Run, config: PipelineConfig, budget_s: float) -> None:
+def plan_language(folder: Path, config: PipelineConfig, budget_s: float) -> None:
     """Set when the learning rate falls and when training stops, counted from now."""
     now = wall_s()
     control = Control(
         decay_at=now + budget_s * config.language.stable_ratio, stop_at=now + budget_s
     )
-    (run.language / "control.json").write_bytes(msgspec.json.encode(control))
+    (folder / "control.json").write_bytes(msgspec.json.encode(control))
 
 
 def train_language(run: Run, config: PipelineConfig, worker: int, start: Path | None) -> None:
@@ -222,6 +226,19 @@ def train_language(run: Run, config: PipelineConfig, worker: int, start: Path | 
     if start is not None:
         stage.start_from(grow(load_file(start / LANGUAGE_MODEL_FILE), stage.model))
     stage.run()
+
+
+def train_draft(run: Run, config: PipelineConfig, worker: int) -> None:
+    """Train the draft model as planned, on the language model's tokens."""
+    guided = tuple(range(config.draft.num_layers))
+    LanguageStage(
+        config.draft.model_spec(config.voice_codec),
+        run.language / "train.npz",
+        run.draft,
+        replace(config.language, guided_layers=guided),
+        worker=worker,
+        num_workers=config.workers,
+    ).run()
 
 
 def read_second(run: Run, config: PipelineConfig, worker: int) -> None:
@@ -289,6 +306,10 @@ def export_run(run: Run, config: PipelineConfig, folder: Path) -> None:
     spec = export.default_spec(model, config.voice_codec, config.sampling, figures)
     encoding = export.encoding_half(frozen).state_dict()
     export.export_voice(folder, spec, checkpoint["average"], decoder, encoding)
+    draft = run.draft / "checkpoint.pt"
+    if draft.exists():
+        weights = torch.load(draft, weights_only=True, map_location="cpu")["average"]
+        export.export_draft(folder, config.draft.model_spec(config.voice_codec), weights)
 
 
 def _save(state: dict[str, torch.Tensor], path: Path) -> None:

@@ -20,13 +20,14 @@ from models.training.export import (
     export_voice,
     round_to_bfloat16,
 )
-from models.weights import load_voice
+from models.weights import DRAFT_MODEL_FILE, load_voice, load_weights
 from tests.models.test_spec import voice_spec
 from tests.models.training.stub_kokoro import write_stub_kokoro
 
 CONFIG = """
 workers = 2
 shares = [0.4, 0.4, 0.2]
+draft_share = 0.2
 [corpus]
 sentences = 60
 [speech]
@@ -55,6 +56,13 @@ num_heads = 2
 num_kv_heads = 1
 head_dim = 16
 ffn_size = 48
+[draft]
+num_layers = 1
+hidden_size = 16
+num_heads = 1
+num_kv_heads = 1
+head_dim = 16
+ffn_size = 24
 [language]
 guided_layers = [0]
 checkpoint_s = 1.0
@@ -96,6 +104,8 @@ def test_one_command_makes_a_voice_that_speaks(tmp_path: Path) -> None:
     assert [s.gender for s in voice.spec.speakers] == ["female", "male"]
     speed = voice.spec.model.control_ids(1, 1.3)[1]
     assert speed == voice.spec.model.vocab_size - 1
+    assert voice.spec.draft is not None
+    load_weights(LanguageModel(voice.spec.draft), run / "voice" / DRAFT_MODEL_FILE)
     ids = torch.tensor([voice.spec.model.text_start_id, *voice.tokenizer.encode("həlˈO.")])
     assert bool(voice.language_model.head_weight[ids].isfinite().all())
 
