@@ -68,6 +68,12 @@ class ProtocolViolationError(RequestError):
     close_code = 1002
 
 
+class RequestTimeoutError(RequestError):
+    """No complete HTTP request came in time."""
+
+    code = "request_timeout"
+
+
 class BadRequestHeadError(RequestError):
     """The head of the HTTP request is too large."""
 

@@ -13,6 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from realtime.errors import SpeechError
+
 SUBPROTOCOL = "speech.v1"
 PROTOCOL_VERSION = 1
 STREAM_PATH = "/v1/stream"
@@ -280,6 +282,17 @@ class Error(_FromServer, frozen=True, kw_only=True, tag="error"):
     retryable: bool
     retry_after_s: float | None = None
     context: str | None = None
+
+
+def error_message(error: SpeechError, context: str | None = None) -> Error:
+    """An error as the message that answers it."""
+    return Error(
+        code=error.code,
+        message=error.message,
+        retryable=error.is_retryable,
+        retry_after_s=error.retry_after_s,
+        context=context,
+    )
 
 
 class Pong(_FromServer, frozen=True, kw_only=True, tag="pong"):

@@ -17,6 +17,7 @@ from realtime.errors import CapacityError
 
 _LATE_PAUSE_S = 0.5  # no new listener so soon after an old one ran dry
 _FORECAST_S = 0.05  # what will be held changes slowly, and looking ahead costs a sort
+_PACE_SMOOTHING = 0.05  # weight of the newest segment in the usual pace
 _WAIT_FACTOR = 3.0  # a promise of a place that is broken by this factor ends the wait
 
 _REASONS = {
@@ -67,6 +68,7 @@ class Admission:
         self._waiting: dict[int, Sequence] = {}  # in order of arrival
         self._late_until = -math.inf
         self.num_refused = dict.fromkeys(_REASONS, 0)
+        self._pace_ratio = 1.0
         self._known_for: tuple[int, float] | None = None
         self._known_room = 0
 
@@ -83,6 +85,10 @@ class Admission:
     def is_waiting(self, request_id: int) -> bool:
         """Whether a request waits for its start."""
         return request_id in self._waiting
+
+    def note_pace(self, pace_ratio: float) -> None:
+        """A segment was so long over what was likely."""
+        self._pace_ratio += _PACE_SMOOTHING * (pace_ratio - self._pace_ratio)
 
     def note_late(self, now: float) -> None:
         """A listener waits in silence: nobody new starts for a moment."""
@@ -182,7 +188,9 @@ class Admission:
         if known != self._known_for:
             self._known_for = known
             self._known_room = self._capacity.room(
-                (s.num_computed, s.remaining_s()) for s in self._running.values() if not s.is_batch
+                (s.num_computed, s.remaining_s(self._pace_ratio))
+                for s in self._running.values()
+                if not s.is_batch
             )
         return self._known_room
 
@@ -190,7 +198,7 @@ class Admission:
         """How long each listener will still hold its place: speech comes at the rate it is
         played.
         """
-        return [s.remaining_s() for s in self._running.values() if not s.is_batch]
+        return [s.remaining_s(self._pace_ratio) for s in self._running.values() if not s.is_batch]
 
     def _wait_s(self, ahead: int) -> float:
         return self._capacity.wait_s(ahead, self._remaining())

@@ -568,6 +568,7 @@ class Scheduler:
 
     def _end_segment(self, sequence: Sequence, now: float) -> None:
         """Close the current segment: go on with the next one, finish, or wait for text."""
+        self._admission.note_pace(sequence.pace_ratio())
         sequence.token_ids.append(self._layout.end_of_speech_id)
         self._let_go(sequence, now)
         self._outputs.append(

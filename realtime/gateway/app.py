@@ -30,7 +30,6 @@ from realtime.errors import (
     UnknownVoiceError,
 )
 from realtime.gateway import access
-from realtime.gateway.context import error_message
 from realtime.gateway.listener import bind, make_server, report_faults_calmly
 from realtime.gateway.protocol import SessionProtocol, SessionSettings
 from realtime.gateway.session import Engine, Session, SessionServices
@@ -323,5 +322,5 @@ def _as_response(error: SpeechError, status: int) -> Response:
         headers["retry-after"] = str(max(1, round(error.retry_after_s)))
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    body = wire.encode_message(error_message(error))
+    body = wire.encode_message(wire.error_message(error))
     return Response(body, status, headers, media_type="application/json")

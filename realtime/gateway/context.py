@@ -162,7 +162,7 @@ class Context:
         self.has_ended = False
         error = OutOfOrderError("text for a name whose `done` has not come")
         self._emit(CountError(error.code))
-        self._emit(Send(error_message(error, self.name)))
+        self._emit(Send(wire.error_message(error, self.name)))
 
     def flush(self, at: float) -> None:
         """Speak all text so far."""
@@ -353,7 +353,7 @@ class Context:
         self.state = ContextState.FAILING
         self._emit(DropUnsent(self.number))
         self._emit(CountError(error.code))
-        self._emit(Send(error_message(error, self.name)))
+        self._emit(Send(wire.error_message(error, self.name)))
 
     def _stop_work(self) -> None:
         self._emit(StopText(self.number))
@@ -413,14 +413,3 @@ class Context:
             sent_samples=self._delivery.sent_samples,
             stages=self._delivery.stages,
         )
-
-
-def error_message(error: SpeechError, context: str | None = None) -> wire.Error:
-    """An error as the message that answers it."""
-    return wire.Error(
-        code=error.code,
-        message=error.message,
-        retryable=error.is_retryable,
-        retry_after_s=error.retry_after_s,
-        context=context,
-    )

@@ -4,10 +4,14 @@ say what it wants. Knows no application.
 
 import asyncio
 import resource
+from http import HTTPStatus
 from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from realtime import wire
+from realtime.errors import RequestTimeoutError, SpeechError, TooManySessionsError
 
 REQUEST_TIMEOUT_S = 10.0
 MAX_REQUEST_HEAD_BYTES = 16 * 1024
@@ -15,11 +19,16 @@ MAX_REQUEST_HEAD_BYTES = 16 * 1024
 SPARE_CONNECTIONS = 64
 # Descriptors that are no connection: log, listener, engine, event loop, the text front end's files.
 _OTHER_DESCRIPTORS = 64
-_BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n"
-    b"Connection: close\r\n\r\n"
-)
-_TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+def closing_response(status: HTTPStatus, error: SpeechError) -> bytes:
+    """An HTTP response, as bytes, for connections that no application answers; the last one."""
+    body = wire.encode_message(wire.error_message(error)).encode()
+    headers = [f"HTTP/1.1 {status.value} {status.phrase}", "Content-Type: application/json"]
+    if error.retry_after_s is not None:
+        headers.append(f"Retry-After: {round(error.retry_after_s)}")
+    headers += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
+    return "\r\n".join(headers).encode() + body
 
 
 def connection_limit(max_sessions: int) -> int:
@@ -61,7 +70,8 @@ class GatewayHttp(H11Protocol):
         """Somebody has connected."""
         super().connection_made(transport)
         if len(self.connections) > self._max_connections:
-            transport.write(_BUSY)
+            error = TooManySessionsError(f"{self._max_connections} connections are open")
+            transport.write(closing_response(HTTPStatus.SERVICE_UNAVAILABLE, error))
             transport.close()
         else:
             self._await_request()
@@ -105,5 +115,6 @@ class GatewayHttp(H11Protocol):
 
     def _time_out(self) -> None:
         self._request_timer = None
-        self.transport.write(_TIMED_OUT)
+        error = RequestTimeoutError(f"no complete request within {REQUEST_TIMEOUT_S:g} s")
+        self.transport.write(closing_response(HTTPStatus.REQUEST_TIMEOUT, error))
         self.transport.close()

@@ -41,7 +41,7 @@ from realtime.gateway.commands import (
     Released,
     Send,
 )
-from realtime.gateway.context import Context, ContextSettings, error_message
+from realtime.gateway.context import Context, ContextSettings
 from realtime.gateway.voices import VoiceRegistry
 from realtime.messages import (
     EngineReady,
@@ -244,7 +244,7 @@ class SessionProtocol:
         self._abandon_contexts(error, at)
         self._commands += [
             CountError(error.code),
-            Send(error_message(error)),
+            Send(wire.error_message(error)),
             Close(error.close_code, error.code),
         ]
         self.is_closed = True
@@ -421,7 +421,7 @@ class SessionProtocol:
         """
         context = self._by_name.get(name)
         if context is None:
-            self._commands += [CountError(error.code), Send(error_message(error, name))]
+            self._commands += [CountError(error.code), Send(wire.error_message(error, name))]
             self._remember(name, ignores_text=not isinstance(error, UnknownContextError))
         else:
             context.fail(error, at)

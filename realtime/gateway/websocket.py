@@ -9,6 +9,7 @@
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any, cast
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
@@ -24,7 +25,8 @@ from realtime.errors import (
     TooManyFramesError,
 )
 from realtime.gateway.frame_meter import FrameMeter
-from realtime.wire import Error, encode_message
+from realtime.gateway.http import closing_response
+from realtime.wire import encode_message, error_message
 
 SCOPE_KEY = "realtime.socket"
 WRITE_BUFFER_BYTES = 32 * 1024
@@ -162,7 +164,7 @@ class GatewaySocket(WebSocketsSansIOProtocol):
 
     def _end_with(self, error: SpeechError) -> None:
         if self.handshake_complete and not self.close_sent:
-            text = Frame(Opcode.TEXT, encode_message(_as_message(error)).encode())
+            text = Frame(Opcode.TEXT, encode_message(error_message(error)).encode())
             close = Frame(Opcode.CLOSE, Close(error.close_code, error.code).serialize())
             self.transport.write(text.serialize(mask=False) + close.serialize(mask=False))
         self.close_sent = True
@@ -175,13 +177,9 @@ class GatewaySocket(WebSocketsSansIOProtocol):
     def _refuse_request_head(self) -> None:
         """Answer an upgrade whose head the WebSocket library refuses, which uvicorn leaves open."""
         error = BadRequestHeadError("a header line is too long or there are too many headers")
-        body = encode_message(_as_message(error)).encode()
-        head = (
-            "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
         self.conn.data_to_send()
-        self.transport.write(head.encode() + body)
+        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        self.transport.write(closing_response(status, error))
         self.close_sent = self.handshake_complete = True
         self.transport.close()
         self.abort_later()
@@ -202,7 +200,7 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         if self.close_sent or self.transport.is_closing():
             self.transport.abort()
             return
-        self.conn.send_text(encode_message(_as_message(error)).encode())
+        self.conn.send_text(encode_message(error_message(error)).encode())
         self.conn.send_close(error.close_code, error.code)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
@@ -226,7 +224,3 @@ class GatewaySocket(WebSocketsSansIOProtocol):
         self._abort_timer = self._turn = None
         self._undecoded.clear()
         super().connection_lost(exc)
-
-
-def _as_message(error: SpeechError) -> Error:
-    return Error(code=error.code, message=error.message, retryable=error.is_retryable)

@@ -9,6 +9,7 @@ import structlog
 from starlette.applications import Starlette
 from structlog.testing import capture_logs
 
+from realtime import wire
 from realtime.gateway import http
 from realtime.gateway.listener import FAULT_PAUSE_S, make_server, report_faults_calmly
 from realtime.telemetry import logs
@@ -37,6 +38,10 @@ async def _exchange(running, data: bytes) -> bytes:
                 return answer
 
 
+def _error_in(answer: bytes) -> wire.Error:
+    return wire.decode_server_message(answer.partition(b"\r\n\r\n")[2].decode())
+
+
 @pytest.mark.parametrize(
     "headers",
     [
@@ -49,6 +54,8 @@ async def test_an_upgrade_with_too_much_of_a_head_is_answered(headers):
     async with running_gateway() as running:
         answer = await _exchange(running, UPGRADE + headers + b"\r\n")
         assert answer.split(b" ", 2)[1] in (b"400", b"431")
+        if b"HTTP/1.1 431 " in answer:
+            assert _error_in(answer).code == "request_head_too_large"
         async with calling(running):
             pass
 
@@ -57,7 +64,9 @@ async def test_an_upgrade_with_too_much_of_a_head_is_answered(headers):
 async def test_a_request_that_never_completes_is_ended(monkeypatch, start):
     monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.1)
     async with running_gateway() as running:
-        assert (await _exchange(running, start)).startswith(b"HTTP/1.1 408 ")
+        answer = await _exchange(running, start)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert _error_in(answer).code == "request_timeout"
 
 
 async def test_a_second_request_on_a_connection_has_to_complete_as_well(monkeypatch):
@@ -82,7 +91,8 @@ async def test_connections_over_the_limit_are_told_so_and_others_go_on(monkeypat
             held = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(3)]
             answer = await _exchange(running, b"")
             assert answer.startswith(b"HTTP/1.1 503 ")
-            assert b"\r\nRetry-After: " in answer
+            assert b"\r\nRetry-After: 5\r\n" in answer
+            assert _error_in(answer).code == "too_many_sessions"
             assert (await caller.speak("a", "One.")).reason == "end_of_speech"
             for sock in held:
                 sock.close()
