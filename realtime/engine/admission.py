@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from realtime.engine.capacity import Capacity, most_context
+from realtime.engine.capacity import Capacity
 from realtime.engine.sequence import Sequence
 from realtime.engine.waiting import WaitingQueue
 from realtime.errors import CapacityError
 
 _LATE_PAUSE_S = 0.5  # no new listener so soon after an old one ran dry
-_LEAST_CONTEXT = 300  # tokens a stream is reckoned to hold: about three seconds of speech
 _FORECAST_S = 0.05  # what will be held changes slowly, and looking ahead costs a sort
+_PACE_SMOOTHING = 0.05  # weight of the newest segment in the usual pace
 _WAIT_FACTOR = 3.0  # a promise of a place that is broken by this factor ends the wait
 
 _REASONS = {
@@ -68,25 +68,27 @@ class Admission:
         self._waiting: dict[int, Sequence] = {}  # in order of arrival
         self._late_until = -math.inf
         self.num_refused = dict.fromkeys(_REASONS, 0)
-        self._forecast = 0
-        self._forecast_until = -math.inf
+        self._pace_ratio = 1.0
+        self._known_for: tuple[int, float] | None = None
+        self._known_room = 0
 
     @property
     def num_waiting(self) -> int:
         """Requests with text that wait for their start."""
         return len(self._waiting)
 
-    @property
-    def most_streams(self) -> int:
-        """Listeners that may run at once, as things are now and will be: streams that have just
-        started hold little, and more with each second.
-        """
-        context_each = max(_LEAST_CONTEXT, self._capacity.usual_context, self._forecast)
-        return min(self._capacity.most_streams(context_each), self._limits.max_streams)
+    def most_streams(self, now: float) -> int:
+        """Listeners that may run at once, as things are now."""
+        num_listeners = sum(not sequence.is_batch for sequence in self._running.values())
+        return min(num_listeners + self._room(now), self._limits.max_streams)
 
     def is_waiting(self, request_id: int) -> bool:
         """Whether a request waits for its start."""
         return request_id in self._waiting
+
+    def note_pace(self, pace_ratio: float) -> None:
+        """A segment was so long over what was likely."""
+        self._pace_ratio += _PACE_SMOOTHING * (pace_ratio - self._pace_ratio)
 
     def note_late(self, now: float) -> None:
         """A listener waits in silence: nobody new starts for a moment."""
@@ -178,25 +180,25 @@ class Admission:
         """Listeners who may start now."""
         if now < self._late_until:
             return 0
-        self._look_ahead(now)
-        num_batch = sum(sequence.is_batch for sequence in self._running.values())
-        num_listeners = len(self._running) - num_batch
-        return min(self.most_streams - num_listeners, self._limits.max_streams - len(self._running))
+        return min(self._room(now), self._limits.max_streams - len(self._running))
 
-    def _look_ahead(self, now: float) -> None:
-        """Reckon what each running stream will hold when they hold most."""
-        if now < self._forecast_until:
-            return
-        streams = ((s.num_computed, s.remaining_s()) for s in self._running.values())
-        most = most_context(streams, self._capacity.tokens_per_second)
-        self._forecast = most // max(1, len(self._running))
-        self._forecast_until = now + _FORECAST_S
+    def _room(self, now: float) -> int:
+        """Listeners for whom the machine has time; reckoned anew when somebody came or went."""
+        known = (len(self._running), now // _FORECAST_S)
+        if known != self._known_for:
+            self._known_for = known
+            self._known_room = self._capacity.room(
+                (s.num_computed, s.remaining_s(self._pace_ratio))
+                for s in self._running.values()
+                if not s.is_batch
+            )
+        return self._known_room
 
     def _remaining(self) -> Collection[float]:
         """How long each listener will still hold its place: speech comes at the rate it is
         played.
         """
-        return [s.remaining_s() for s in self._running.values() if not s.is_batch]
+        return [s.remaining_s(self._pace_ratio) for s in self._running.values() if not s.is_batch]
 
     def _wait_s(self, ahead: int) -> float:
         return self._capacity.wait_s(ahead, self._remaining())

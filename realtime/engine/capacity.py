@@ -5,6 +5,7 @@ Pure arithmetic over measured times.
 
 import math
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +31,20 @@ class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_second: float
     tokens_per_frame: int
     headroom_ratio: float
+
+
+class _Costs(NamedTuple):
+    """What a step may take for rows and context, and what these cost."""
+
+    left_s: float
+    row_s: float
+    context_s: float
+
+    def room(self, num_rows: int, num_context: int, context_each: int) -> int:
+        """Further rows of so much context that fit beside these."""
+        left_s = self.left_s - self.row_s * num_rows - self.context_s * num_context
+        each_s = self.row_s + self.context_s * context_each
+        return int(left_s / each_s) if each_s > 0 else _MANY
 
 
 class Capacity:
@@ -98,6 +113,54 @@ class Capacity:
                 too_many = middle
         return fewest
 
+    def room(self, streams: Iterable[tuple[int, float]]) -> int:
+        """How many more listeners may start now, so that all keep their rate until they end.
+
+        Looks at every instant at which a stream will end, up to the end of the newcomers, who are
+        taken to be of the usual length: those that are left have grown by then. Whoever starts
+        later is asked then.
+
+        Args:
+            streams: Of each running listener, its cached tokens and the seconds of speech still to
+                come.
+        """
+        ordered = sorted(streams, key=lambda stream: stream[1])
+        num_left, context = len(ordered), sum(tokens for tokens, _ in ordered)
+        costs = self._costs()
+        most = costs.room(num_left, context, 0)
+        for tokens, remaining_s in ordered:
+            grown = int(min(remaining_s, self._stream_s) * self._limits.tokens_per_second)
+            most = min(most, costs.room(num_left, context + num_left * grown, grown))
+            if remaining_s > self._stream_s:
+                break
+            num_left, context = num_left - 1, context - tokens
+        if self.codec_time is not None and self._is_codec_apart:
+            most = min(most, self._most_decoded() - len(ordered))
+        return max(most, 0 if ordered else 1)  # one is always tried
+
+    def _costs(self) -> "_Costs":
+        """A step's costs as they are now, the codec's share included where both share a
+        processor.
+        """
+        limits, predict = self._limits, self.step_time.predict
+        token_s = 1.0 / limits.tokens_per_second
+        fixed_s = predict(0)
+        row_s, context_s = predict(1) - fixed_s, predict(0, 0, 1) - fixed_s
+        if self.codec_time is not None and not self._is_codec_apart:
+            call_s = self.codec_time.predict(0)
+            fixed_s += call_s / limits.tokens_per_frame
+            row_s += (self.codec_time.predict(1) - call_s) / limits.tokens_per_frame
+        return _Costs((1.0 - limits.headroom_ratio) * token_s - fixed_s, row_s, context_s)
+
+    def _most_decoded(self) -> int:
+        """Streams that the codec keeps up with on a processor of its own."""
+        assert self.codec_time is not None
+        frame_s = self._limits.tokens_per_frame / self._limits.tokens_per_second
+        call_s = self.codec_time.predict(0)
+        row_s = self.codec_time.predict(1) - call_s
+        left_s = (1.0 - self._limits.headroom_ratio) * frame_s - call_s
+        return int(left_s / row_s) if row_s > 0 else _MANY
+
     def note_start(self) -> None:
         """A listener got its place."""
         self._stretch = max(1.0, self._stretch / _STARTED_STEP)
@@ -110,11 +173,6 @@ class Capacity:
     def tokens_per_second(self) -> float:
         """What a listener plays."""
         return self._limits.tokens_per_second
-
-    @property
-    def usual_context(self) -> int:
-        """Cached tokens of a stream at a random instant, were all of the mean length."""
-        return int(self._stream_s * self._limits.tokens_per_second / 2)
 
     def wait_s(self, num_waiting: int, remaining_s: Collection[float]) -> float:
         """How long one who comes behind `num_waiting` others waits for a place.
@@ -138,27 +196,6 @@ class Capacity:
         wait_s = min(max(0.1, at - now), _LONGEST_PROMISE_S)
         self._promised_until = now + wait_s
         return round(wait_s, 2)
-
-
-def most_context(streams: Iterable[tuple[int, float]], tokens_per_second: float) -> int:
-    """The most that running streams will look back at together at any later instant, while none
-    other starts: each grows until it ends.
-
-    Args:
-        streams: Of each, the cached tokens and the seconds of speech still to come.
-        tokens_per_second: By which each of them grows.
-
-    Returns:
-        Tokens of all streams together.
-    """
-    ordered = sorted(streams, key=lambda stream: stream[1])
-    left = sum(tokens for tokens, _ in ordered)
-    most = left
-    for ended, (tokens, remaining_s) in enumerate(ordered):
-        grown = (len(ordered) - ended) * int(remaining_s * tokens_per_second)
-        most = max(most, left + grown)
-        left -= tokens
-    return most
 
 
 def unlimited(tokens_per_second: float, tokens_per_frame: int) -> Capacity:

@@ -155,7 +155,7 @@ class Scheduler:
     @property
     def most_streams(self) -> int:
         """Listeners that this machine keeps at their rate now."""
-        return self._admission.most_streams
+        return self._admission.most_streams(self._clock.now())
 
     @property
     def step_correction(self) -> float:
@@ -568,6 +568,7 @@ class Scheduler:
 
     def _end_segment(self, sequence: Sequence, now: float) -> None:
         """Close the current segment: go on with the next one, finish, or wait for text."""
+        self._admission.note_pace(sequence.pace_ratio())
         sequence.token_ids.append(self._layout.end_of_speech_id)
         self._let_go(sequence, now)
         self._outputs.append(

@@ -265,13 +265,23 @@ class Sequence:
         self.take_back(finding.num_frames)
         self._mending = Mending.of(finding, self.options.sampling, self.num_frames)
 
-    def remaining_s(self) -> float:
-        """Speech still to come by what is known of the text, at middling pace, in seconds."""
-        frames = sum(segment.likely_frames(self._layout) for segment in self.pending)
+    def remaining_s(self, pace_ratio: float = 1.0) -> float:
+        """Speech still to come by what is known of the text, in seconds.
+
+        Args:
+            pace_ratio: How long segments are, lately, over what is likely at middling pace.
+        """
+        frames = pace_ratio * sum(segment.likely_frames(self._layout) for segment in self.pending)
         if self._segments:
             segment = self._segments[-1]
-            frames += max(0, segment.first_frame + segment.likely_frames - self.num_frames)
+            spoken = self.num_frames - segment.first_frame
+            frames += max(0.0, pace_ratio * segment.likely_frames - spoken)
         return frames / self._layout.frames_per_second
+
+    def pace_ratio(self) -> float:
+        """How long the current segment became over what was likely."""
+        segment = self._segments[-1]
+        return (self.num_frames - segment.first_frame) / segment.likely_frames
 
     def keep_segments(self, count: int) -> None:
         """Forget all but the last `count` segments; every position changes, so the sequence has
