@@ -142,7 +142,7 @@ class Capacity:
         """A step's costs as they are now, the codec's share included where both share a
         processor.
         """
-        limits, predict = self._limits, self.step_time.predict
+        limits, predict = self._limits, self.step_time.foresee
         token_s = 1.0 / limits.tokens_per_second
         fixed_s = predict(0)
         row_s, context_s = predict(1) - fixed_s, predict(0, 0, 1) - fixed_s

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 _SMOOTHING = 0.01  # weight of the newest step in the correction: about a second's worth
+_FORGETTING = 0.0005  # of the worst lately: about half a minute's worth
 _RIDGE = 0.005  # how strongly both corrections are drawn to their common one
 _APART = 3.0  # how far each may be from it
 _SLOWEST = 20.0  # a step that took longer than this many predictions was a pause, not a trend
@@ -77,11 +78,15 @@ class StepTime:
     them differently and a small batch would mislead about a large one. Both come from the steps of
     about the last second, weighted by how much they tell (recursive least squares of the relative
     error, drawn to one common factor where the steps are too alike to tell the two apart).
+
+    Args:
+        costs: As fitted.
+        correction: What to begin with.
     """
 
-    def __init__(self, costs: StepCosts) -> None:
+    def __init__(self, costs: StepCosts, correction: float = 1.0) -> None:
         self.costs = costs
-        self._fixed = self._work = self._ratio = 1.0
+        self._fixed = self._work = self._ratio = self._worst = correction
         self._moments = [0.0] * 5  # of fixed and work shares: ff, fw, ww, f, w
 
     @property
@@ -95,6 +100,15 @@ class StepTime:
         work_s = self.costs.predict(num_rows, num_prefill, num_context) - fixed_s
         return self._fixed * fixed_s + self._work * work_s
 
+    def foresee(self, num_rows: int, num_prefill: int = 0, num_context: int = 0) -> float:
+        """Seconds of a step as slow as they lately were at worst.
+
+        Steps get slower as streams come: the codec, the sockets and the caches take their share.
+        Who is admitted while little happens has to bear what happens later.
+        """
+        caution = max(1.0, self._worst / self._ratio)
+        return caution * self.predict(num_rows, num_prefill, num_context)
+
     def observe(self, sample: StepSample) -> None:
         """Learn from a step that was run."""
         fixed_s = self.costs.step_s
@@ -103,6 +117,7 @@ class StepTime:
             return
         ratio = min(sample.seconds / whole_s, _SLOWEST)
         self._ratio += _SMOOTHING * (ratio - self._ratio)
+        self._worst = max(self._ratio, self._worst + _FORGETTING * (self._ratio - self._worst))
         seconds = ratio * whole_s
         fixed, work = fixed_s / seconds, (whole_s - fixed_s) / seconds
         for i, moment in enumerate((fixed * fixed, fixed * work, work * work, fixed, work)):

@@ -153,3 +153,18 @@ def test_steps_that_are_all_alike_move_both_costs_together():
     for _ in range(1000):
         time.observe(StepSample(4, 0, 0, 2 * 0.0028))
     assert time.predict(20) == pytest.approx(2 * 0.006, rel=0.02)
+
+
+def test_admission_remembers_what_steps_took_under_load():
+    machine = capacity(StepCosts(step_s=0.0, row_s=TOKEN_S / 20.01, prefill_s=0.0))
+    for _ in range(1000):
+        machine.step_time.observe(StepSample(10, 0, 0, 2 * 10 * TOKEN_S / 20.01))
+    loaded = machine.room([])
+    for _ in range(300):  # a few quiet seconds
+        machine.step_time.observe(StepSample(1, 0, 0, TOKEN_S / 20.01))
+    assert loaded == 9
+    assert machine.room([]) < 1.3 * loaded
+    assert machine.step_time.predict(1) < 1.1 * TOKEN_S / 20.01
+    for _ in range(20_000):
+        machine.step_time.observe(StepSample(1, 0, 0, TOKEN_S / 20.01))
+    assert machine.room([]) == 18
