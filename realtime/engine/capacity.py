@@ -134,6 +134,8 @@ class Capacity:
             if remaining_s > self._stream_s:
                 break
             num_left, context = num_left - 1, context - tokens
+        else:  # the newcomers outlive everyone
+            most = min(most, costs.room(0, 0, int(self._stream_s * self._limits.tokens_per_second)))
         if self.codec_time is not None and self._is_codec_apart:
             most = min(most, self._most_decoded() - len(ordered))
         return max(most, 0 if ordered else 1)  # one is always tried
