@@ -74,9 +74,19 @@ def test_the_second_speaker_is_brought_onto_the_clock_and_melody_of_the_first() 
 def test_what_the_first_does_not_voice_is_not_voiced() -> None:
     first, second = two_sounds(20, 30, 200.0), two_sounds(20, 30, 90.0)
     first.voiced[:5] = False
+    second.harmonic[:, 79] = -6.5
     target = in_time_of(first, second, octaves=-1.0)
     assert not target.voiced[:5].any()
-    assert (target.harmonic[:5] == second.harmonic.min()).all()
+    assert target.harmonic[:5].max() < -5.0
+    assert target.harmonic[:5].max() == target.harmonic.min()
+
+
+def test_faint_harmonics_become_fainter_and_the_rest_stays() -> None:
+    first, second = two_sounds(20, 30, 200.0), two_sounds(20, 30, 90.0)
+    second.harmonic[:, 79] = -6.5
+    target = in_time_of(first, second, octaves=-1.0)
+    assert (target.harmonic[:, 79] == -8.0).all()
+    assert set(np.unique(target.harmonic[:, :79]).tolist()) == {-5.0, -2.0, -1.0}
 
 
 def test_durations_and_pitch_of_the_teacher_are_read(tmp_path: Path) -> None:
