@@ -39,10 +39,6 @@ from realtime.messages import EngineReady
 
 _log = structlog.get_logger()
 
-# steps take this much longer while the codec runs beside them, which calibration does not; until
-# steps have shown what it is here
-_LIVE_CORRECTION = 1.6
-
 
 @dataclass(frozen=True)
 class Engine:
@@ -143,7 +139,7 @@ class EngineBuilder:
                 tokens_per_frame=layout.tokens_per_frame,
                 headroom_ratio=config.headroom_ratio,
             ),
-            StepTime(costs.step, _LIVE_CORRECTION if is_apart else 1.0),
+            StepTime(costs.step, costs.step_beside_codec if is_apart else 1.0),
             StepTime(costs.codec),
             is_codec_apart=is_apart,
         )
@@ -278,6 +274,7 @@ def _calibrate(builder: EngineBuilder, runner: ModelRunner, clock: Clock) -> Mac
         context_us=round(costs.step.context_s * 1e6, 4),
         codec_ms=round(costs.codec.step_s * 1e3, 3),
         codec_row_ms=round(costs.codec.row_s * 1e3, 4),
+        step_beside_codec=round(costs.step_beside_codec, 2),
     )
     return costs
 

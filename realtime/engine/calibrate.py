@@ -4,11 +4,14 @@ The measurement also warms the engine up.
 Runs the engine's own parts on made-up requests; keeps nothing but the costs.
 """
 
+import threading
 from collections import defaultdict
 from statistics import median
 
 import msgspec
+import torch
 
+from models.codec.decoder import CodecDecoder
 from models.weights import LoadedVoice
 from realtime.clock import Clock
 from realtime.engine.codec_stage import CodecStage
@@ -21,6 +24,7 @@ from realtime.messages import SamplingParams
 
 _BATCHES = (1, 4, 16, 64)
 _NUM_FRAMES = 3
+_STREAMS_BESIDE_CODEC = 8
 _SHORT_PROMPT, _LONG_PROMPT = 16, 400  # symbols
 
 
@@ -30,10 +34,13 @@ class MachineCosts(msgspec.Struct, frozen=True):
     Attributes:
         step: Of an engine step.
         codec: Of a codec call; its rows are streams with a frame each.
+        step_beside_codec: How many times longer steps take while the codec is busy on another
+            thread: caches, memory and the interpreter are shared.
     """
 
     step: StepCosts
     codec: StepCosts
+    step_beside_codec: float
 
 
 class StandingClock:
@@ -67,6 +74,7 @@ class Calibration:
         self._runner = runner
         self._stage = stage
         self._clock = clock
+        self._decoder = voice.codec_decoder
         self._spoken = SpokenVoice(voice.spec, voice.tokenizer)
         self._symbol = voice.tokenizer.symbols[-1]
         self._longest = voice.spec.model.max_positions // 2
@@ -81,7 +89,29 @@ class Calibration:
         for count in batches:
             self._speak(count, _SHORT_PROMPT)
         self._speak(min(4, limits.max_streams), min(_LONG_PROMPT, self._longest))
-        return MachineCosts(_fit(self._steps), _fit(self._calls))
+        step, codec = _fit(self._steps), _fit(self._calls)
+        return MachineCosts(step, codec, self._beside_codec(step))
+
+    def _beside_codec(self, step: StepCosts) -> float:
+        """Measure once more while another thread decodes without a pause."""
+        self._steps.clear()
+        is_done = threading.Event()
+        codec = threading.Thread(target=_decode_until, args=(self._decoder, is_done), daemon=True)
+        codec.start()
+        try:
+            self._speak(
+                min(_STREAMS_BESIDE_CODEC, self._scheduler.limits.max_streams),
+                min(_LONG_PROMPT, self._longest),
+            )
+        finally:
+            is_done.set()
+            codec.join()
+        ratios = [
+            second / step.predict(*work)
+            for work, seconds in self._steps.items()
+            for second in seconds
+        ]
+        return max(1.0, median(ratios))
 
     def _speak(self, num_streams: int, num_symbols: int) -> None:
         options = RequestOptions(sampling=self._spoken.settings(SamplingParams(seed=0)))
@@ -111,6 +141,20 @@ class Calibration:
                 self._clock.now() - started_at
             )
         return plan.num_tokens > len(plan.slices)
+
+
+@torch.inference_mode()
+def _decode_until(decoder: CodecDecoder, is_done: threading.Event) -> None:
+    """Keep the codec busy."""
+    spec = decoder.spec
+    state = decoder.new_state(_STREAMS_BESIDE_CODEC)
+    codes = torch.zeros(
+        (_STREAMS_BESIDE_CODEC, 1, spec.tokens_per_frame),
+        dtype=torch.int64,
+        device=state.hops.device,
+    )
+    while not is_done.is_set():
+        _, state = decoder(codes, state)
 
 
 def _work(plan: StepPlan) -> tuple[int, int, int]:

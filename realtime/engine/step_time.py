@@ -81,12 +81,12 @@ class StepTime:
 
     Args:
         costs: As fitted.
-        correction: What to begin with.
+        correction: What to begin with, and what `foresee` reckons with at least.
     """
 
     def __init__(self, costs: StepCosts, correction: float = 1.0) -> None:
         self.costs = costs
-        self._fixed = self._work = self._ratio = self._worst = correction
+        self._fixed = self._work = self._ratio = self._worst = self._least = correction
         self._moments = [0.0] * 5  # of fixed and work shares: ff, fw, ww, f, w
 
     @property
@@ -117,7 +117,8 @@ class StepTime:
             return
         ratio = min(sample.seconds / whole_s, _SLOWEST)
         self._ratio += _SMOOTHING * (ratio - self._ratio)
-        self._worst = max(self._ratio, self._worst + _FORGETTING * (self._ratio - self._worst))
+        forgotten = self._worst + _FORGETTING * (self._ratio - self._worst)
+        self._worst = max(self._ratio, forgotten, self._least)
         seconds = ratio * whole_s
         fixed, work = fixed_s / seconds, (whole_s - fixed_s) / seconds
         for i, moment in enumerate((fixed * fixed, fixed * work, work * work, fixed, work)):
