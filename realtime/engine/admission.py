@@ -102,11 +102,11 @@ class Admission:
         """
         queue = self._queue_of(sequence)
         if not queue.has_room(sequence.options.key):
-            return self._refusal("queue_full", now)
+            return self._refusal("queue_full", sequence, now)
         if not sequence.is_batch:
             ahead = len(self._listeners) - self._num_places(now)
             if ahead >= 0 and self._wait_s(ahead) > self._limits.max_wait_s:
-                return self._refusal("no_place", now)
+                return self._refusal("no_place", sequence, now)
         queue.add(sequence.request_id, sequence.options.key)
         self._waiting[sequence.request_id] = sequence
         return None
@@ -128,7 +128,7 @@ class Admission:
                 continue
             if self._wait_ends_at(sequence) > now:
                 break
-            return sequence, self._refusal("waited_in_vain", now)
+            return sequence, self._refusal("waited_in_vain", sequence, now)
         return None
 
     def wake_at(self) -> float:
@@ -148,11 +148,11 @@ class Admission:
             return
         places = min(self._num_places(now), num_slots)
         num_batch = sum(sequence.is_batch for sequence in self._running.values())
-        started = self._start_from(self._listeners, places, may_start)
+        started = self._start_from(self._listeners, places, may_start, now)
         if len(self._listeners) and started < places:
             return
         batch_places = max(1, self._limits.max_streams // 2) - num_batch
-        self._start_from(self._batch, min(num_slots - started, batch_places), may_start)
+        self._start_from(self._batch, min(num_slots - started, batch_places), may_start, now)
 
     def check_invariants(self) -> None:
         """Assert that queues and requests agree."""
@@ -162,15 +162,20 @@ class Admission:
             assert sequence.slot is None
 
     def _start_from(
-        self, queue: WaitingQueue, places: int, may_start: Callable[[Sequence], bool]
+        self,
+        queue: WaitingQueue,
+        places: int,
+        may_start: Callable[[Sequence], bool],
+        now: float,
     ) -> int:
         for started in range(places):
             request_id = queue.first()
             if request_id is None or not may_start(self._waiting[request_id]):
                 return started
             queue.take_first()
-            if not self._waiting.pop(request_id).is_batch:
-                self._capacity.note_start()
+            sequence = self._waiting.pop(request_id)
+            if not sequence.is_batch:
+                self._capacity.note_start(sequence.options.key, now)
         return max(places, 0)
 
     def _queue_of(self, sequence: Sequence) -> WaitingQueue:
@@ -212,12 +217,17 @@ class Admission:
     def _wait_s(self, ahead: int) -> float:
         return self._capacity.wait_s(ahead, self._remaining())
 
-    def _refusal(self, reason: str, now: float) -> CapacityError:
+    def _refusal(self, reason: str, sequence: Sequence, now: float) -> CapacityError:
         self.num_refused[reason] += 1
-        ahead = max(0, len(self._listeners) - self._num_places(now))
+        remaining_s = self._remaining()
+        if sequence.is_batch:
+            retry_after_s = self._capacity.estimate(len(self._batch), remaining_s)
+        else:
+            ahead = max(0, len(self._listeners) - self._num_places(now))
+            retry_after_s = self._capacity.promise(ahead, remaining_s, now, sequence.options.key)
         return CapacityError(
             f"{_REASONS[reason]}: {len(self._running)} requests run and {len(self._waiting)} wait",
-            retry_after_s=self._capacity.promise(ahead, self._remaining(), now),
+            retry_after_s=retry_after_s,
         )
 
     def _wait_ends_at(self, sequence: Sequence) -> float:

@@ -3,19 +3,16 @@
 Pure arithmetic over measured times.
 """
 
-import math
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from realtime.engine.step_time import StepCosts, StepTime
+from realtime.engine.turns import LONGEST_PROMISE_S, Turns
 
 _MANY = 1 << 16  # more streams than any machine is asked for
 _SMOOTHING = 0.02  # weight of the newest stream in the mean length
-_LONGEST_PROMISE_S = 120.0
-_MOST_STRETCH = 8.0  # returning callers get at least this share of the places: an eighth
-_REFUSED_STEP, _STARTED_STEP = 1.03, 1.003  # at rest with one refusal for ten starts
 
 
 class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +49,7 @@ class Capacity:
 
     A step of all streams must fit into the time that one token plays, and a codec call of all of
     them into the time that a frame plays, less the headroom. Someone who cannot be admitted soon is
-    told when to come back: each refusal names a later turn, so that those who obey do not all
-    return for the same place. New callers take places too, and nobody knows how many will come: the
-    turns are stretched while refusals are frequent, and drawn together again while they are not.
+    told when to come back, each a later turn; see `Turns`.
 
     Args:
         limits: See there.
@@ -79,8 +74,7 @@ class Capacity:
         self.step_time = step_time
         self.codec_time = codec_time
         self._is_codec_apart = is_codec_apart
-        self._promised_until = -math.inf
-        self._stretch = 1.0
+        self._turns = Turns()
         self._stream_s = 8.0
 
     def load_ratio(self, num_streams: int, context_each: int) -> float:
@@ -163,9 +157,9 @@ class Capacity:
         left_s = (1.0 - self._limits.headroom_ratio) * frame_s - call_s
         return int(left_s / row_s) if row_s > 0 else _MANY
 
-    def note_start(self) -> None:
-        """A listener got its place."""
-        self._stretch = max(1.0, self._stretch / _STARTED_STEP)
+    def note_start(self, key: str, now: float) -> None:
+        """A listener of this key got its place."""
+        self._turns.note_start(key, now)
 
     def note_stream(self, seconds: float) -> None:
         """A stream held its place for this long."""
@@ -193,16 +187,20 @@ class Capacity:
         turns, rank = divmod(num_waiting, len(remaining_s))
         return sorted(remaining_s)[rank] + turns * self._stream_s
 
-    def promise(self, num_waiting: int, remaining_s: Collection[float], now: float) -> float:
+    def promise(
+        self, num_waiting: int, remaining_s: Collection[float], now: float, key: str
+    ) -> float:
         """Seconds after which a refused caller should come back; the next one refused is told a
         later time.
         """
-        self._stretch = min(_MOST_STRETCH, self._stretch * _REFUSED_STEP)
-        apart_s = self._stretch * self._stream_s / max(1, len(remaining_s))
-        at = max(now + self.wait_s(num_waiting, remaining_s), self._promised_until + apart_s)
-        wait_s = min(max(0.1, at - now), _LONGEST_PROMISE_S)
-        self._promised_until = now + wait_s
-        return round(wait_s, 2)
+        apart_s = self._stream_s / max(1, len(remaining_s))
+        wait_s = self.wait_s(num_waiting, remaining_s)
+        return round(self._turns.next(key, wait_s, apart_s, now), 2)
+
+    def estimate(self, num_waiting: int, remaining_s: Collection[float]) -> float:
+        """The same for someone who takes no turn from listeners."""
+        wait_s = self.wait_s(num_waiting, remaining_s)
+        return round(min(max(1.0, wait_s), LONGEST_PROMISE_S), 2)
 
 
 def unlimited(tokens_per_second: float, tokens_per_frame: int) -> Capacity:

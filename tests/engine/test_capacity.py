@@ -59,9 +59,9 @@ def test_wait_is_until_enough_streams_have_ended():
 def test_refused_callers_are_told_different_times():
     machine = capacity(StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0))
     remaining = [0.5 * i for i in range(1, 9)]
-    times = [machine.promise(0, remaining, 0.0) for _ in range(6)]
+    times = [machine.promise(0, remaining, 0.0, "key") for _ in range(6)]
     assert times == sorted(set(times))
-    assert machine.promise(0, remaining, 100.0) == times[0]
+    assert machine.promise(0, remaining, 100.0, "key") == times[0]
 
 
 def test_turns_are_stretched_while_refusals_are_frequent_and_drawn_together_by_starts():
@@ -69,21 +69,24 @@ def test_turns_are_stretched_while_refusals_are_frequent_and_drawn_together_by_s
     remaining = [0.1] * 8
 
     def apart_s(now: float) -> float:
-        first, second = machine.promise(0, remaining, now), machine.promise(0, remaining, now)
+        first, second = (
+            machine.promise(0, remaining, now, "key"),
+            machine.promise(0, remaining, now, "key"),
+        )
         return second - first
 
     at_first = apart_s(0.0)
     for number in range(100):
-        machine.promise(0, remaining, 1000.0 * number)
+        machine.promise(0, remaining, 1000.0 * number, "key")
     assert apart_s(1e6) > 4 * at_first
     for _ in range(1000):
-        machine.note_start()
+        machine.note_start("key", 2e6)
     assert apart_s(2e6) < 1.2 * at_first
 
 
 def test_no_promise_is_longer_than_anyone_would_wait():
     machine = capacity(StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0))
-    assert max(machine.promise(0, [10.0], 0.0) for _ in range(1000)) <= 120.0
+    assert max(machine.promise(0, [10.0], 0.0, "key") for _ in range(1000)) <= 120.0
 
 
 def test_room_is_what_a_step_of_everyone_leaves():

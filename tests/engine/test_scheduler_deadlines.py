@@ -136,6 +136,23 @@ def test_stream_whose_place_is_far_away_is_refused_at_once_with_the_time_to_retu
     assert sum(driver.scheduler.num_refused.values()) == 2
 
 
+def test_refused_batch_work_puts_off_no_listener():
+    def retry_after_s(num_batch: int) -> float:
+        driver = paced_driver(costs=FOUR)
+        for request_id in range(4):
+            driver.say(request_id, 90)
+        driver.step()
+        for request_id in range(100, 100 + num_batch):
+            driver.say(request_id, 20, is_batch=True)
+        driver.say(9, 20)
+        driver.step()
+        assert num_batch == 0 or driver.scheduler.num_refused["queue_full"] > 0
+        (refused,) = driver.of(9)
+        return refused.retry_after_s
+
+    assert retry_after_s(60) == retry_after_s(0)
+
+
 def test_one_that_comes_back_as_told_is_taken():
     driver = paced_driver(costs=FOUR)
     for request_id in range(4):
