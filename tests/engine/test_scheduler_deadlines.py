@@ -235,3 +235,15 @@ def test_cancelled_waiting_request_leaves_the_queue():
     driver.step()
     assert driver.scheduler.num_waiting == 0
     assert driver.finished(9).reason == "cancelled"
+
+
+def test_listener_starts_where_batch_work_holds_and_lacks_blocks():
+    limits = msgspec.structs.replace(LIMITS, num_blocks=140)
+    driver = Driver(limits, LAYOUT, runner=never_ending(), policy=PACED, step_s=0.002)
+    for request_id in range(4):
+        driver.say(request_id, 90, 90, 90, is_batch=True)
+    run_for(driver, 2.0)
+    assert driver.scheduler.num_preempted_total > 0
+    driver.say(9, 60)
+    run_for(driver, 0.1)
+    assert driver.codes(9)
