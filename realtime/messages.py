@@ -94,7 +94,8 @@ class PlaybackReport(_Message, frozen=True, kw_only=True, tag="playback"):
 
     Attributes:
         sent_samples: Samples that the caller's socket has accepted.
-        played_samples: Samples the caller says were heard; `None` where it never said.
+        played_samples: Samples the caller says were heard; `None` where it has not said so since
+            the last report.
     """
 
     request_id: int

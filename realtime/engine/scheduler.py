@@ -424,17 +424,25 @@ class Scheduler:
         """Start waiting requests while their prompts find blocks."""
         if not self._admission.num_waiting or not self._free_slots:
             return
-        if any(s.is_evicted and not s.is_idle for s in self._running.values()):
+        running = list(self._running.values())
+        evicted = [s for s in running if s.is_evicted and not s.is_idle]
+        if any(not s.is_batch for s in evicted):
             return  # older work waits for blocks
-        idle = [sequence for sequence in self._running.values() if sequence.is_idle]
-        room = self._residency.num_free + self._residency.num_reclaimable(idle)
+        # batch work gives way to listeners, and only to them
+        for_listener = [s for s in running if s.is_idle or s.is_batch]
+        for_batch = [s for s in running if s.is_idle and s.is_batch]
+        num_promised = 0
 
         def may_start(sequence: Sequence) -> bool:
-            nonlocal room
+            nonlocal num_promised
+            if sequence.is_batch and evicted:
+                return False
+            weaker = for_batch if sequence.is_batch else for_listener
             needed = self._residency.blocks_for(len(sequence.pending[0].prompt) + 1)
-            if needed > room and len(idle) < len(self._running):
-                return False  # else all blocks are idle streams', whatever they share
-            room -= needed
+            room = self._residency.num_free + self._residency.num_reclaimable(weaker)
+            if needed > room - num_promised and len(weaker) < len(self._running):
+                return False  # else all blocks are theirs, whatever they share
+            num_promised += needed
             sequence.slot = self._free_slots.pop()
             sequence.scheduled_at = now
             self._running[sequence.request_id] = sequence

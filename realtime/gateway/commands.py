@@ -119,7 +119,7 @@ class AbortRequest(_Command, frozen=True):
 
 
 class ReportPlayback(_Command, frozen=True):
-    """Tell the engine how far the listener is."""
+    """Tell the engine how far the listener is; `played_samples` where the caller just said so."""
 
     number: int
     sent_samples: int

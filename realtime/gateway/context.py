@@ -199,7 +199,7 @@ class Context:
         """The listener has heard the first `samples` samples."""
         if not self.is_stopping:
             self._delivery.playback.played(samples)
-            self._report_playback()
+            self._report_playback(self._delivery.playback.played_samples)
 
     def _feed(self, kind: TextKind, text: str, at: float) -> None:
         if self.state is ContextState.OPEN:
@@ -216,10 +216,11 @@ class Context:
             self._report_playback()
             self._finish_if_sent(at)
 
-    def _report_playback(self) -> None:
-        delivery = self._delivery
-        played = delivery.playback.played_samples
-        self._emit(ReportPlayback(self.number, delivery.sent_samples, played))
+    def _report_playback(self, played_samples: int | None = None) -> None:
+        """With the listener's position only when the caller has just named it: said again later, it
+        would tell of a pause.
+        """
+        self._emit(ReportPlayback(self.number, self._delivery.sent_samples, played_samples))
 
     # --- the text front end ---
 

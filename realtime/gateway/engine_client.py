@@ -140,8 +140,13 @@ class EngineClient:
             self.post(CancelRequest(request_id=request_id, sent_at=sent_at))
 
     def post_playback(self, report: PlaybackReport) -> None:
-        """Queue a playback report in place of an older one that still waits."""
+        """Queue a playback report in place of an older one that still waits; what the caller said
+        in that one is kept.
+        """
         if report.request_id in self._deliver and not self._is_lost:
+            waiting = self._playback.get(report.request_id)
+            if waiting is not None and report.played_samples is None:
+                report = msgspec.structs.replace(report, played_samples=waiting.played_samples)
             self._playback[report.request_id] = report
             self._signal.set()
 

@@ -91,6 +91,7 @@ class Driver:
         self.feeds: list[c.FeedText] = []
         self.dones: dict[int, c.ContextDone] = {}
         self.playback: dict[int, int] = {}
+        self.played: list[tuple[int, int]] = []
         self.closed: c.Close | None = None
         self.errors: list[str] = []
         self.aborted: set[int] = set()
@@ -297,6 +298,8 @@ class Driver:
     def _do_report_playback(self, command):
         assert command.sent_samples >= self.playback.get(command.number, 0)
         self.playback[command.number] = command.sent_samples
+        if command.played_samples is not None:
+            self.played.append((command.number, command.played_samples))
 
     def _do_context_done(self, command):
         assert command.number not in self.dones, "two ends of one context"

@@ -321,6 +321,14 @@ def test_playback_reports_follow_the_socket_and_the_caller():
     assert driver.protocol._by_number[1]._delivery.playback.played_samples == 2 * SAMPLES_PER_FRAME
 
 
+def test_position_of_the_listener_is_told_once_and_not_repeated_as_news():
+    driver = Driver().hello().say(text("One.")).prepare_text()
+    driver.say(wire.Played(context="a", samples=10**9))  # nothing was sent yet
+    driver.speak(1, 2).send_all().speak(1, 2).send_all()
+    assert driver.playback == {1: 4 * SAMPLES_PER_FRAME}
+    assert driver.played == [(1, 0)]
+
+
 def test_text_is_not_prepared_far_ahead_of_speech():
     driver = Driver().hello().say(text("a." * MAX_SEGMENTS_AHEAD)).prepare_text()
     assert not driver.protocol.wants_text(1)
