@@ -237,7 +237,6 @@ def test_cancelled_waiting_request_leaves_the_queue():
     assert driver.finished(9).reason == "cancelled"
 
 
-<<<<<<< HEAD
 def test_listener_who_stands_still_does_not_hold_its_place_for_ever():
     driver = paced_driver()
     driver.say(1, 90)
@@ -258,7 +257,8 @@ def test_stream_whose_text_is_still_coming_is_taken_to_go_on():
     driver.outputs += driver.scheduler.take_outputs()
     (refused,) = driver.of(9)
     assert refused.retry_after_s > 2.0
-=======
+
+
 def test_listener_starts_where_batch_work_holds_and_lacks_blocks():
     limits = msgspec.structs.replace(LIMITS, num_blocks=140)
     driver = Driver(limits, LAYOUT, runner=never_ending(), policy=PACED, step_s=0.002)
@@ -269,4 +269,3 @@ def test_listener_starts_where_batch_work_holds_and_lacks_blocks():
     driver.say(9, 60)
     run_for(driver, 0.1)
     assert driver.codes(9)
->>>>>>> bc84302712bb5757f01fa7f0030d27a0a1cc8630
