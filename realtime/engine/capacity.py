@@ -4,7 +4,6 @@ Pure arithmetic over measured times.
 """
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,20 +27,6 @@ class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_second: float
     tokens_per_frame: int
     headroom_ratio: float
-
-
-class _Costs(NamedTuple):
-    """What a step may take for rows and context, and what these cost."""
-
-    left_s: float
-    row_s: float
-    context_s: float
-
-    def room(self, num_rows: int, num_context: int, context_each: int) -> int:
-        """Further rows of so much context that fit beside these."""
-        left_s = self.left_s - self.row_s * num_rows - self.context_s * num_context
-        each_s = self.row_s + self.context_s * context_each
-        return int(left_s / each_s) if each_s > 0 else _MANY
 
 
 class Capacity:
@@ -85,7 +70,7 @@ class Capacity:
             context_each: Cached tokens that each of them looks back at.
         """
         limits = self._limits
-        step_s = self.step_time.predict(num_streams, 0, num_streams * context_each)
+        step_s = self.step_time.foresee(num_streams, 0, num_streams * context_each)
         steps = step_s * limits.tokens_per_second
         if self.codec_time is None:
             return steps
@@ -110,52 +95,19 @@ class Capacity:
     def room(self, streams: Iterable[tuple[int, float]]) -> int:
         """How many more listeners may start now, so that all keep their rate until they end.
 
-        Looks at every instant at which a stream will end, up to the end of the newcomers, who are
-        taken to be of the usual length: those that are left have grown by then. Whoever starts
-        later is asked then.
+        Each is reckoned with what a stream of the usual length holds at its end, or with its share
+        of what the running ones will hold together when they hold most, whichever is more.
 
         Args:
             streams: Of each running listener, its cached tokens and the seconds of speech still to
                 come.
         """
-        ordered = sorted(streams, key=lambda stream: stream[1])
-        num_left, context = len(ordered), sum(tokens for tokens, _ in ordered)
-        costs = self._costs()
-        most = costs.room(num_left, context, 0)
-        for tokens, remaining_s in ordered:
-            grown = int(min(remaining_s, self._stream_s) * self._limits.tokens_per_second)
-            most = min(most, costs.room(num_left, context + num_left * grown, grown))
-            if remaining_s > self._stream_s:
-                break
-            num_left, context = num_left - 1, context - tokens
-        else:  # the newcomers outlive everyone
-            most = min(most, costs.room(0, 0, int(self._stream_s * self._limits.tokens_per_second)))
-        if self.codec_time is not None and self._is_codec_apart:
-            most = min(most, self._most_decoded() - len(ordered))
-        return max(most, 0 if ordered else 1)  # one is always tried
-
-    def _costs(self) -> "_Costs":
-        """A step's costs as they are now, the codec's share included where both share a
-        processor.
-        """
-        limits, predict = self._limits, self.step_time.foresee
-        token_s = 1.0 / limits.tokens_per_second
-        fixed_s = predict(0)
-        row_s, context_s = predict(1) - fixed_s, predict(0, 0, 1) - fixed_s
-        if self.codec_time is not None and not self._is_codec_apart:
-            call_s = self.codec_time.predict(0)
-            fixed_s += call_s / limits.tokens_per_frame
-            row_s += (self.codec_time.predict(1) - call_s) / limits.tokens_per_frame
-        return _Costs((1.0 - limits.headroom_ratio) * token_s - fixed_s, row_s, context_s)
-
-    def _most_decoded(self) -> int:
-        """Streams that the codec keeps up with on a processor of its own."""
-        assert self.codec_time is not None
-        frame_s = self._limits.tokens_per_frame / self._limits.tokens_per_second
-        call_s = self.codec_time.predict(0)
-        row_s = self.codec_time.predict(1) - call_s
-        left_s = (1.0 - self._limits.headroom_ratio) * frame_s - call_s
-        return int(left_s / row_s) if row_s > 0 else _MANY
+        running = list(streams)
+        per_second = self._limits.tokens_per_second
+        context_each = int(self._stream_s * per_second)
+        if running:
+            context_each = max(context_each, most_context(running, per_second) // len(running))
+        return self.most_streams(context_each) - len(running)
 
     def note_start(self, key: str, now: float) -> None:
         """A listener of this key got its place."""
@@ -201,6 +153,27 @@ class Capacity:
         """The same for someone who takes no turn from listeners."""
         wait_s = self.wait_s(num_waiting, remaining_s)
         return round(min(max(1.0, wait_s), LONGEST_PROMISE_S), 2)
+
+
+def most_context(streams: Iterable[tuple[int, float]], tokens_per_second: float) -> int:
+    """The most that running streams will look back at together at any later instant, while none
+    other starts: each grows until it ends.
+
+    Args:
+        streams: Of each, the cached tokens and the seconds of speech still to come.
+        tokens_per_second: By which each of them grows.
+
+    Returns:
+        Tokens of all streams together.
+    """
+    ordered = sorted(streams, key=lambda stream: stream[1])
+    left = sum(tokens for tokens, _ in ordered)
+    most = left
+    for ended, (tokens, remaining_s) in enumerate(ordered):
+        grown = (len(ordered) - ended) * int(remaining_s * tokens_per_second)
+        most = max(most, left + grown)
+        left -= tokens
+    return most
 
 
 def unlimited(tokens_per_second: float, tokens_per_frame: int) -> Capacity:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from realtime.engine.capacity import Capacity, CapacityLimits
+from realtime.engine.capacity import Capacity, CapacityLimits, most_context
 from realtime.engine.step_time import StepCosts, StepSample, StepTime, fit
 
 LIMITS = CapacityLimits(tokens_per_second=82.03125, tokens_per_frame=7, headroom_ratio=0.1)
@@ -93,34 +93,24 @@ def test_room_is_what_a_step_of_everyone_leaves():
     machine = capacity(StepCosts(step_s=0.0, row_s=TOKEN_S / 20.01, prefill_s=0.0))
     assert machine.room([]) == 18
     assert machine.room([(500, 3.0)] * 15) == 3
-    assert machine.room([(500, 3.0)] * 20) == 0
+    assert machine.room([(500, 3.0)] * 20) == -2
 
 
 def test_room_counts_what_all_of_them_will_hold():
-    costs = StepCosts(step_s=0.0, row_s=TOKEN_S / 40, prefill_s=0.0, context_s=TOKEN_S / 40 / 400)
+    costs = StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0, context_s=0.9 * TOKEN_S / 6565)
     machine = capacity(costs)
-    young, old = [(50, 9.0)] * 8, [(750, 0.5)] * 8
-    assert machine.room(young) < machine.room([(50, 0.5)] * 8)
-    for streams in (young, old, young[:4] + old[:4]):
-        added = machine.room(streams)
-        growing = [*streams, *[(0, 8.0)] * added]
-        for at in sorted({remaining for _, remaining in streams} | {0.0}):
-            alive = [tokens for tokens, remaining in growing if remaining >= at]
-            total = sum(alive) + len(alive) * at / TOKEN_S
-            assert costs.predict(len(alive), 0, int(total)) <= 0.9 * TOKEN_S * 1.001
+    assert machine.room([]) == 10  # of the usual 8 s each, 656 tokens at their end
+    assert machine.room([(50, 0.5)] * 8) == 2
+    assert machine.room([(50, 12.0)] * 8) == 6 - 8  # 1,034 tokens each before they end
 
 
-def test_newcomers_alone_must_fit_once_they_have_grown():
-    costs = StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0, context_s=0.9 * TOKEN_S / 6563)
-    # of the usual 8 s each, 656 tokens at their end
-    assert capacity(costs).room([]) == 10
-
-
-def test_streams_that_end_soon_make_room_for_what_the_others_grow():
-    costs = StepCosts(step_s=0.0, row_s=0.0, prefill_s=0.0, context_s=0.9 * TOKEN_S / 8000)
-    machine = capacity(costs)
-    assert machine.room([(700, 0.1)] * 10) > 0
-    assert machine.room([(700, 5.0)] * 10) == 0
+def test_most_context_is_the_peak_of_growth_and_endings():
+    assert most_context([], 80.0) == 0
+    assert most_context([(100, 1.0)], 80.0) == 180
+    # when the first ends both have grown by a second's tokens, then the other one alone
+    assert most_context([(500, 1.0), (10, 3.0)], 80.0) == 670
+    assert most_context([(100, 0.0), (10, 3.0)], 80.0) == 250
+    assert most_context([(900, 0.0), (10, 3.0)], 80.0) == 910
 
 
 def test_fit_finds_the_costs_of_steps_that_follow_them():
