@@ -131,7 +131,7 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     compile: Literal["auto", "off", "required"] = "auto"
     max_streams: Annotated[int, Meta(ge=1, le=4096)] = 32
     max_waiting: Annotated[int, Meta(ge=0)] = 256
-    max_wait_s: Positive = 0.5
+    max_wait_s: Positive = 0.1
     headroom_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     urgent_s: Positive = 0.25
     comfort_s: Positive = 0.6

@@ -193,7 +193,7 @@ class Admission:
         if known != self._known_for:
             self._known_for = known
             self._known_room = self._capacity.room(
-                (s.num_computed, s.remaining_s(self._pace_ratio))
+                (s.num_computed, self._remaining_s(s))
                 for s in self._running.values()
                 if not s.is_batch
             )
@@ -203,7 +203,16 @@ class Admission:
         """How long each listener will still hold its place: speech comes at the rate it is
         played.
         """
-        return [s.remaining_s(self._pace_ratio) for s in self._running.values() if not s.is_batch]
+        return [self._remaining_s(s) for s in self._running.values() if not s.is_batch]
+
+    def _remaining_s(self, sequence: Sequence) -> float:
+        """Speech still to come in seconds; where not all text is known, at least what makes a
+        stream of the usual length.
+        """
+        known_s = sequence.remaining_s(self._pace_ratio)
+        if sequence.has_all_text:
+            return known_s
+        return max(known_s, self._capacity.usual_s - sequence.spoken_s)
 
     def _wait_s(self, ahead: int) -> float:
         return self._capacity.wait_s(ahead, self._remaining())

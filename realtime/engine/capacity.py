@@ -166,6 +166,11 @@ class Capacity:
         self._stream_s += _SMOOTHING * (seconds - self._stream_s)
 
     @property
+    def usual_s(self) -> float:
+        """How long a stream holds its place, on average."""
+        return self._stream_s
+
+    @property
     def tokens_per_second(self) -> float:
         """What a listener plays."""
         return self._limits.tokens_per_second

@@ -5,6 +5,8 @@ Knows frames and instants, no tokens and no sockets.
 
 # A report is as old as its way here; what was heard meanwhile must not count as still held.
 _REPORT_AGE_S = 0.2
+# A listener who stands still keeps its place for so long in all; then the rest is made and sent.
+_LONGEST_PAUSE_S = 30.0
 
 
 class ListenerClock:
@@ -20,6 +22,7 @@ class ListenerClock:
     def __init__(self, frame_s: float) -> None:
         self._frame_s = frame_s
         self._dry_at: float | None = None
+        self._paused_s = 0.0
 
     @property
     def dry_at(self) -> float | None:
@@ -41,10 +44,14 @@ class ListenerClock:
     def heard(self, unheard_s: float, now: float) -> None:
         """The listener reported its position: it still has `unheard_s` of speech to play.
 
-        Only ever moves the end later: a listener cannot hear faster than it plays.
+        Only ever moves the end later, as a listener cannot hear faster than it plays, and only so
+        far in all, as it would hold its place for ever.
         """
         if self._dry_at is not None:
-            self._dry_at = max(self._dry_at, now + unheard_s - _REPORT_AGE_S)
+            pause_s = max(0.0, now + unheard_s - _REPORT_AGE_S - self._dry_at)
+            pause_s = min(pause_s, _LONGEST_PAUSE_S - self._paused_s)
+            self._paused_s += pause_s
+            self._dry_at += pause_s
 
     def lead_s(self, now: float) -> float:
         """Speech that the listener still holds, in seconds; negative once it waits in silence."""

@@ -278,6 +278,11 @@ class Sequence:
             frames += max(0.0, pace_ratio * segment.likely_frames - spoken)
         return frames / self._layout.frames_per_second
 
+    @property
+    def spoken_s(self) -> float:
+        """Speech made so far, in seconds."""
+        return self.num_frames / self._layout.frames_per_second
+
     def pace_ratio(self) -> float:
         """How long the current segment became over what was likely."""
         segment = self._segments[-1]

@@ -247,3 +247,25 @@ def test_listener_starts_where_batch_work_holds_and_lacks_blocks():
     driver.say(9, 60)
     run_for(driver, 0.1)
     assert driver.codes(9)
+
+
+def test_listener_who_stands_still_does_not_hold_its_place_for_ever():
+    driver = paced_driver()
+    driver.say(1, 90)
+    for _ in range(500):  # "nothing was heard" ten times a second
+        run_for(driver, 0.1)
+        driver.scheduler.report_playback(1, 10**9, played_samples=0)
+        if not driver.scheduler.num_open:
+            break
+    assert driver.finished(1).num_frames > 50
+
+
+def test_stream_whose_text_is_still_coming_is_taken_to_go_on():
+    driver = paced_driver(costs=FOUR)
+    for request_id in range(4):
+        driver.say(request_id, 3, ends=False)
+    driver.step()
+    driver.say(9, 20)  # with all their text known, they would make room within half a second
+    driver.outputs += driver.scheduler.take_outputs()
+    (refused,) = driver.of(9)
+    assert refused.retry_after_s > 2.0
