@@ -138,6 +138,16 @@ def test_stream_is_the_same_alone_and_in_any_company(model, alone):
     assert len({str(voices.codes(i)) for i in range(28)}) > 20
 
 
+def test_sixty_four_streams_at_once_are_each_as_alone(model, alone):
+    company = Voices(model, max_streams=64, num_blocks=64 * 64, max_step_tokens=128)
+    for request_id in range(64):
+        company.say(request_id)
+    company.driver.run()
+    assert max(len(plan.slices) for plan in company.driver.runner.plans) == 64
+    for request_id in range(64):
+        assert company.codes(request_id) == alone(request_id)
+
+
 def test_half_precision_pages_make_streams_no_less_independent(model):
     company = Voices(model, torch.float16)
     for request_id in range(12):
