@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import structlog
 import torch
 
@@ -144,7 +145,7 @@ class EngineBuilder:
             is_codec_apart=is_apart,
         )
 
-    def scheduler(self, capacity: Capacity, clock: Clock) -> Scheduler:
+    def scheduler(self, capacity: Capacity, clock: Clock, limits: SchedulerLimits) -> Scheduler:
         """A new scheduler over all blocks."""
         config = self._config
         policy = DeadlinePolicy(
@@ -154,7 +155,7 @@ class EngineBuilder:
             high_water_s=config.high_water_s,
         )
         return Scheduler(
-            self.limits,
+            limits,
             speech_layout(self.voice.spec),
             clock,
             policy=policy,
@@ -233,7 +234,7 @@ def build_engine(
     builder = EngineBuilder(config, clock)
     runner = builder.runner()
     capacity = builder.capacity(_calibrate(builder, runner, clock))
-    scheduler = builder.scheduler(capacity, clock)
+    scheduler = builder.scheduler(capacity, clock, builder.limits)
     stage = builder.codec_stage(capacity.codec_time)
     _log.info("capacity", most_streams=scheduler.most_streams)
     sink: Sink
@@ -264,7 +265,10 @@ def _calibrate(builder: EngineBuilder, runner: ModelRunner, clock: Clock) -> Mac
     """Warm everything up and measure what it takes."""
     layout = speech_layout(builder.voice.spec)
     free = unlimited(layout.tokens_per_second, layout.tokens_per_frame)
-    scheduler = builder.scheduler(free, StandingClock())
+    # the made-up streams are alike: with a prefix cache all would read the same few blocks, and
+    # looking back would seem cheaper than it is for callers who say different things
+    limits = msgspec.structs.replace(builder.limits, prefix_cache=False)
+    scheduler = builder.scheduler(free, StandingClock(), limits)
     costs = Calibration(scheduler, runner, builder.codec_stage(), builder.voice, clock).run()
     _log.info(
         "calibrated",
