@@ -132,7 +132,7 @@ class EngineBuilder:
         """What a machine of these costs bears."""
         config, layout = self._config, speech_layout(self.voice.spec)
         is_apart = config.codec_thread and (
-            self.device != "cpu" or len(os.sched_getaffinity(0)) > config.threads
+            self.device != "cpu" or _num_processors() > config.threads
         )
         return Capacity(
             CapacityLimits(
@@ -289,6 +289,13 @@ def prepare_thread(num_threads: int) -> None:
     """
     torch.set_num_threads(num_threads)
     torch.set_flush_denormal(True)
+
+
+def _num_processors() -> int:
+    """Processors that this process may use; where the system does not say, that there are."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def resident_bytes() -> int:
