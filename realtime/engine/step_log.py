@@ -5,11 +5,11 @@ from collections import deque
 
 from realtime.engine.plan import StepPlan
 
-_NUM_STEPS = 8  # a message is never as late as that
+_NUM_STEPS = 64  # a cancel was seen eight short steps on its way through a busy gateway
 
 
 class StepLog:
-    """Remembers which requests the last eight steps worked for, and when they ended."""
+    """Remembers which requests the last steps worked for, and when they ended."""
 
     def __init__(self) -> None:
         self._steps: deque[tuple[StepPlan, float]] = deque(maxlen=_NUM_STEPS)
