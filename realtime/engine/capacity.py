@@ -122,11 +122,6 @@ class Capacity:
         """How long a stream holds its place, on average."""
         return self._stream_s
 
-    @property
-    def tokens_per_second(self) -> float:
-        """What a listener plays."""
-        return self._limits.tokens_per_second
-
     def wait_s(self, num_waiting: int, remaining_s: Collection[float]) -> float:
         """How long one who comes behind `num_waiting` others waits for a place.
 

@@ -100,7 +100,6 @@ class Scheduler:
         self.limits = limits
         self._policy = policy
         self._capacity = capacity
-        self._step_time = capacity.step_time
         self._layout = layout
         self._clock = clock
         self._residency = Residency(
@@ -160,7 +159,7 @@ class Scheduler:
     @property
     def step_correction(self) -> float:
         """How many times longer steps take than at calibration."""
-        return self._step_time.correction
+        return self._capacity.step_time.correction
 
     @property
     def num_refused(self) -> dict[str, int]:
@@ -327,7 +326,7 @@ class Scheduler:
         """How long a planned step took, everything around it included."""
         num_rows = len(plan.slices)
         num_context = sum(piece.first_position for piece in plan.slices)
-        self._step_time.observe(
+        self._capacity.step_time.observe(
             StepSample(num_rows, plan.num_tokens - num_rows, num_context, seconds)
         )
 

@@ -163,14 +163,12 @@ class Sequence:
     @property
     def may_end(self) -> bool:
         """Whether END_OF_SPEECH is legal and plausible as the next token."""
-        segment = self._segments[-1]
-        return not self._codes and self.num_frames - segment.first_frame >= segment.min_frames
+        return not self._codes and self._segment_frames >= self._segments[-1].min_frames
 
     @property
     def is_overlong(self) -> bool:
         """Whether the segment has reached its longest plausible length."""
-        segment = self._segments[-1]
-        return self.num_frames - segment.first_frame >= segment.max_frames
+        return self._segment_frames >= self._segments[-1].max_frames
 
     @property
     def was_mended(self) -> bool:
@@ -273,9 +271,8 @@ class Sequence:
         """
         frames = pace_ratio * sum(segment.likely_frames(self._layout) for segment in self.pending)
         if self._segments:
-            segment = self._segments[-1]
-            spoken = self.num_frames - segment.first_frame
-            frames += max(0.0, pace_ratio * segment.likely_frames - spoken)
+            likely = self._segments[-1].likely_frames
+            frames += max(0.0, pace_ratio * likely - self._segment_frames)
         return frames / self._layout.frames_per_second
 
     @property
@@ -285,8 +282,12 @@ class Sequence:
 
     def pace_ratio(self) -> float:
         """How long the current segment became over what was likely."""
-        segment = self._segments[-1]
-        return (self.num_frames - segment.first_frame) / segment.likely_frames
+        return self._segment_frames / self._segments[-1].likely_frames
+
+    @property
+    def _segment_frames(self) -> int:
+        """Frames of the segment being spoken."""
+        return self.num_frames - self._segments[-1].first_frame
 
     def keep_segments(self, count: int) -> None:
         """Forget all but the last `count` segments; every position changes, so the sequence has
