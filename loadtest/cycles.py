@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from realtime.client import DEFAULT_URL, AudioChunk, connect
+from realtime.client.errors import error_from_wire
 from realtime.client.gauges import read_gauges
 from realtime.client.opening import greet, open_socket, stream_url
 from realtime.errors import CapacityError
@@ -99,16 +100,14 @@ async def _vanish(url: str) -> None:
     socket = await open_socket(stream_url(url), 10.0)
     await greet(socket, Hello(), 10.0)
     await socket.send(encode_message(Text(context="gone", text=TEXT + " And more.")))
-    refused = None
-    while not isinstance(data := await socket.recv(), bytes):
-        message = decode_server_message(data)
-        if isinstance(message, Error):
-            refused = CapacityError(message.message, retry_after_s=message.retry_after_s)
-            break
-    socket.transport.abort()
-    await socket.wait_closed()
-    if refused is not None:
-        raise refused
+    try:
+        while not isinstance(data := await socket.recv(), bytes):
+            message = decode_server_message(data)
+            if isinstance(message, Error):
+                raise error_from_wire(message)
+    finally:
+        socket.transport.abort()
+        await socket.wait_closed()
 
 
 async def settled_gauges(url: str) -> dict[str, float]:
