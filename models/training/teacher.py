@@ -7,6 +7,7 @@ language model, where tokens made from the waveform would also carry the noise. 
 kept for a part of the data, to tune the decoder's sound.
 """
 
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,7 @@ class Utterance:
     speed: float = 1.0
 
 
+@functools.cache  # asked for by every reading
 def pooling_matrix(num_bands: int, num_bins: int = 601) -> np.ndarray:
     """Triangular averages of bins around each band, rows summing to one, `[bands, bins]`."""
     position = band_positions(num_bands, num_bins)
