@@ -25,7 +25,9 @@ def test_guards_find_nothing_in_normal_speech():
     builder = EngineBuilder(ServiceConfig(engine=config), MonotonicClock())
     layout = speech_layout(builder.voice.spec)
     scheduler = builder.scheduler(
-        unlimited(layout.tokens_per_second, layout.tokens_per_frame), MonotonicClock()
+        unlimited(layout.tokens_per_second, layout.tokens_per_frame),
+        MonotonicClock(),
+        builder.limits,
     )
     runner = builder.runner()
     voice = SpokenVoice(builder.voice.spec, builder.voice.tokenizer)
