@@ -66,7 +66,7 @@ def is_gone(process: psutil.Process) -> bool:
 @contextmanager
 def started(port: int, folder: Path, *overrides: str) -> Iterator[Service]:
     # on a busy machine callers shall wait for their turn, not be told to come back
-    patience = "engine.max_wait_s=60"
+    patience = "engine.max_wait_s=600"
     settings = [f"gateway.port={port}", "telemetry.format=json", patience, *overrides]
     command = [sys.executable, "-m", "realtime", "serve"]
     command += [word for setting in settings for word in ("--set", setting)]
