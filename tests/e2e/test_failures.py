@@ -48,7 +48,7 @@ async def test_a_killed_engine_is_a_typed_error_and_everything_comes_back(servic
         # a slow machine speaks to fewer at once; the others wait in the same engine
         await until(lambda: streams.num_speaking > 0, 60)
         with anyio.fail_after(60):
-            while await _num_in_engine(service.url) < NUM_STREAMS:
+            while await _num_in_engine(service.url) < NUM_STREAMS:  # noqa: ASYNC110
                 await anyio.sleep(0.05)
         engine.kill()
     assert [type(error) for error in streams.errors] == [EngineLostError] * NUM_STREAMS
